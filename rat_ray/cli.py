@@ -1,0 +1,176 @@
+"""The command line: Hydra in, dataclasses out. Nothing else knows Hydra.
+
+`rat-ray evaluate|fit|allocate|report`; settings are Hydra overrides (`key=value`), `-m` sweeps over comma lists.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import hydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+
+import rat_ray
+from rat_ray import commands
+from rat_ray.errors import InputError, StageError, did_you_mean
+from rat_ray.settings import conf_dir
+from rat_ray.sweep import safe_name, swept_suffix
+
+# Values of these keys are often paths, which Hydra's grammar would trip over (spaces, brackets, equal signs).
+_PATH_KEYS = ("data", "out", "store", "run", "dataset.path", "generator.model_path")
+_USAGE = f"""rat-ray {rat_ray.__version__}: evaluate retrieval-augmented generation
+
+  rat-ray evaluate experiment=quickstart          the whole job on the embedded demo
+  rat-ray evaluate dataset=files dataset.path=DIR retriever=bm25 generator=gemma3_270m_policy
+  rat-ray evaluate -m retriever=bm25,dense,hybrid generator=gemma3_270m_policy,gemma3_270m_eager
+  rat-ray fit data=labels.csv out=DIR             labels in; posterior table and report out
+  rat-ray allocate run=OUT                        which labels tell most? a study on a finished run
+  rat-ray report run=OUT                          write the report of a finished run again
+
+`rat-ray COMMAND --help` shows the settings of a command, `--cfg job` what it would run with."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code: 0 done, 1 failed, 2 bad input."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_USAGE)
+        return 0 if arguments else 2
+    if arguments[0] in ("-V", "--version"):
+        print(f"rat-ray {rat_ray.__version__}")
+        return 0
+    command, *rest = arguments
+    try:
+        if command not in commands.COMMANDS:
+            raise InputError(f"no command {command!r}{did_you_mean(command, commands.COMMANDS)}")
+        return _run_hydra(command, rest)
+    except InputError as error:
+        return _complain(error, 2)
+    except StageError as error:
+        return _complain(error, 1)
+
+
+def _complain(error: Exception, code: int) -> int:
+    print(f"error: {error}", file=sys.stderr)
+    return code
+
+
+def _run_hydra(command: str, arguments: list[str]) -> int:
+    known = commands.known_settings(command)
+    checked = [_checked(argument, known) for argument in arguments]
+    swept = _swept(checked)
+    failure: list[tuple[Exception, int]] = []
+
+    def task(config: DictConfig) -> str | None:
+        try:
+            return _task(command, config, swept)
+        except InputError as error:
+            failure.append((error, 2))
+        except StageError as error:
+            failure.append((error, 1))
+        # Not an Exception: Hydra would print a traceback; the message was kept for main().
+        raise SystemExit(failure[-1][1])
+
+    decorated = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)(task)
+    before = sys.argv
+    sys.argv = ["rat-ray", *checked]
+    try:
+        decorated()
+    except SystemExit as stop:
+        if failure:
+            return _complain(*failure[-1])
+        return stop.code if isinstance(stop.code, int) else 1
+    finally:
+        sys.argv = before
+    return 0
+
+
+def _checked(argument: str, known: Mapping[str, Any]) -> str:
+    """One argument as Hydra shall see it: its key checked against our settings, `++` added, paths quoted."""
+    if argument.startswith("-") or "=" not in argument or argument.startswith("~"):
+        return argument
+    key, _, value = argument.partition("=")
+    name = key.lstrip("+")
+    if name.split(".")[0].split("/")[0].split("@")[0] == "hydra":
+        return argument
+    if name in commands.groups() and (name not in known or not _is_group_value(known, name)):
+        return argument
+    _check_key(name, known)
+    if name in commands.groups():
+        return argument
+    if name in _PATH_KEYS and not value.startswith(("'", '"', "[", "${")):
+        quoted = value.replace("\\", "\\\\").replace("'", "\\'")
+        value = f"'{quoted}'"
+    return f"++{name}={value}"
+
+
+def _is_group_value(known: Mapping[str, Any], name: str) -> bool:
+    return isinstance(known.get(name), Mapping)
+
+
+def _check_key(name: str, known: Mapping[str, Any]) -> None:
+    level: Any = known
+    walked: list[str] = []
+    for word in name.split("."):
+        if not isinstance(level, Mapping):
+            if level is None:
+                return  # a free-form mapping or list: checked when the dataclass is built
+            raise InputError(f"{name}: {'.'.join(walked)} is a single value, it has no {word!r}")
+        if word not in level:
+            where = f"{'.'.join(walked)}: " if walked else ""
+            choices = [*level, *([] if walked else commands.groups())]
+            raise InputError(f"{name}: {where}no setting {word!r}{did_you_mean(word, choices)}")
+        level = level[word]
+        walked.append(word)
+
+
+def _swept(arguments: Sequence[str]) -> list[str]:
+    """The keys that a multirun varies."""
+    texts = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
+    try:
+        parsed: list[Override] = OverridesParser.create().parse_overrides(texts)
+    except HydraException as error:
+        raise InputError(f"cannot read the settings: {error}; put values with special characters in quotes") from error
+    return [override.key_or_group for override in parsed if override.is_sweep_override()]
+
+
+def _task(command: str, config: DictConfig, swept: Sequence[str]) -> str | None:
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+
+    facts = HydraConfig.get()
+    choices = {str(group): str(choice) for group, choice in facts.runtime.choices.items()}
+    overrides = list(facts.overrides.task)
+    multirun = facts.mode == RunMode.MULTIRUN
+    context = commands.Context(
+        config=to_plain(config),
+        choices=choices,
+        component=_composer(command, overrides),
+        multirun=multirun,
+        suffix=swept_suffix(overrides, swept) if multirun else "",
+        safe_name=safe_name,
+    )
+    return commands.COMMANDS[command].run(context)
+
+
+def to_plain(config: DictConfig) -> dict[str, Any]:
+    """The composed configuration as plain dicts and lists, interpolations resolved."""
+    plain = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(plain, dict)
+    return {str(name): value for name, value in plain.items()}
+
+
+def _composer(command: str, overrides: Sequence[str]) -> Callable[[str, str], dict[str, Any]]:
+    """How a job that runs several configurations gets each of its components: compose again with that choice."""
+
+    def component(group: str, name: str) -> dict[str, Any]:
+        kept = [o for o in overrides if o.lstrip("+").partition("=")[0] != group]
+        composed = hydra.compose(command, overrides=[*kept, f"{group}={name}"])
+        return to_plain(composed)[group]  # type: ignore[no-any-return]
+
+    return component

@@ -1,0 +1,49 @@
+"""`dataset=demo`: the passages and questions that come with the package (rat_ray/datasets/demo/)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rat_ray.datasets.files import FilesSettings, load_limited
+from rat_ray.datasets.questions import Question
+from rat_ray.datasets.source import Source
+from rat_ray.errors import InputError
+
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """limit: how many questions to keep, 0 for all; spread evenly over the shapes, the first of each in the file."""
+
+    kind: str = "demo"
+    name: str = "demo"
+    limit: int = 0
+
+    def validate(self) -> None:
+        """Raises InputError for a negative limit."""
+        if self.limit < 0:
+            raise InputError(f"dataset.limit={self.limit}: give how many questions to keep, or 0 for all")
+
+
+def load(settings: DemoSettings) -> Source:
+    """Reads and checks the packaged files."""
+    settings.validate()
+    files = FilesSettings(
+        name=settings.name,
+        path=str(Path(__file__).parent / "demo"),
+        corpora=["passages.jsonl"],
+        questions="questions.jsonl",
+        qrels_file="",
+        limit=settings.limit,
+    )
+    return load_limited(files, balanced_questions)
+
+
+def balanced_questions(rows: list[Question], limit: int) -> list[Question]:
+    """`limit` questions, in turn from each shape (in the order of first appearance), returned in the file's order."""
+    by_shape: dict[str | None, list[int]] = {}
+    for index, row in enumerate(rows):
+        by_shape.setdefault(row.shape, []).append(index)
+    longest = max(map(len, by_shape.values()), default=0)
+    turns = [indices[turn] for turn in range(longest) for indices in by_shape.values() if turn < len(indices)]
+    return [rows[index] for index in sorted(turns[:limit])]

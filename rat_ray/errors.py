@@ -1,0 +1,38 @@
+"""The errors that a user can cause, and how their messages suggest a way on."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(Exception):
+    """Bad input: files, labels or settings. The message names the place, the value and what to do.
+
+    The command line prints it without a traceback and exits with code 2.
+    """
+
+
+class StageError(Exception):
+    """A stage could not finish: rows were lost, a worker failed for good, or a part does not match its schema."""
+
+
+class MissingExtraError(InputError):
+    """A library of an optional extra is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed; install it with: pip install 'rat_ray[{extra}]'")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """` (did you mean 'x'?)` for the closest known word, or a list of all of them when none is close."""
+    choices = sorted(set(known))
+    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
+    if not close:
+        lowered = {choice.lower(): choice for choice in choices}
+        close = [lowered[match] for match in difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)]
+    if close:
+        return f" (did you mean {close[0]!r}?)"
+    if not choices:
+        return ""
+    return f" (known: {', '.join(choices)})"

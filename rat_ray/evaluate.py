@@ -1,0 +1,185 @@
+"""`rat-ray evaluate`: settings and configurations of one job, checked, then handed to the pipeline."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rat_ray.allocate import AllocationSettings
+from rat_ray.annotate import JudgeSettings, LabelSettings
+from rat_ray.cluster import ClusterSettings, Resources
+from rat_ray.datasets import DATASETS
+from rat_ray.errors import InputError, did_you_mean
+from rat_ray.generate import GENERATORS, load_prompts, resolve
+from rat_ray.model import DiagnosticsSettings, EngineSettings, Prior
+from rat_ray.retrieve import RETRIEVERS
+from rat_ray.settings import build, conf_dir, fields_of
+
+if TYPE_CHECKING:
+    from rat_ray.commands import Context
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One configuration of an experiment: names of `conf/` options; empty means the job's own choice."""
+
+    dataset: str = ""
+    retriever: str = ""
+    generator: str = ""
+
+
+@dataclass(frozen=True)
+class StageResources:
+    """What one worker of each stage takes; see `conf/resources/`."""
+
+    index: Resources = Resources()
+    retrieve: Resources = Resources()
+    generate: Resources = Resources()
+    judge: Resources = Resources()
+    label: Resources = Resources()
+    fit: Resources = Resources()
+    allocate: Resources = Resources()
+
+
+@dataclass(frozen=True)
+class StorageSettings:
+    """Where `store=` lives. Only local directories in this version."""
+
+    kind: str = "local"
+
+    def validate(self) -> None:
+        if self.kind != "local":
+            raise InputError(f"kind={self.kind}: only 'local' works in this version")
+
+
+@dataclass(frozen=True)
+class EvaluateSettings:
+    """Everything behind `conf/evaluate.yaml`. The dataclasses of dataset, retriever and generator depend on `kind`."""
+
+    dataset: Any
+    retriever: Any
+    generator: Any
+    judge: JudgeSettings | None
+    labels: LabelSettings
+    prior: Prior
+    engine: EngineSettings
+    diagnostics: DiagnosticsSettings
+    allocation: AllocationSettings
+    cluster: ClusterSettings
+    storage: StorageSettings
+    resources: StageResources
+    out: str
+    store: str
+    seed: int
+    configurations: list[Choice] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One RAG system under evaluation, by the names of its parts."""
+
+    name: str
+    dataset: str
+    retriever: str
+    generator: str
+
+
+class Plan(NamedTuple):
+    """A checked job: its configurations and the settings of every part they name."""
+
+    job: EvaluateSettings
+    configurations: list[Configuration]
+    datasets: dict[str, Any]
+    retrievers: dict[str, Any]
+    generators: dict[str, Any]
+    out: Path
+
+
+def run(context: Context) -> str:
+    """Check everything, run the job, print the table; the path of `out`."""
+    from rat_ray.pipeline import Pipeline
+
+    plan = make_plan(context)
+    return str(Pipeline(plan).run())
+
+
+def make_plan(context: Context) -> Plan:
+    """The job's plan. Raises InputError for whatever is wrong with the settings, before any work."""
+    job = build(EvaluateSettings, context.config)
+    first = Choice(*(context.choices[group] for group in ("dataset", "retriever", "generator")))
+    choices = [
+        Choice(c.dataset or first.dataset, c.retriever or first.retriever, c.generator or first.generator)
+        for c in job.configurations
+    ] or [first]
+    listed = len(choices) > 1
+    components = _Components(context, first, listed)
+    datasets = {name: components.build("dataset", name) for name in dict.fromkeys(c.dataset for c in choices)}
+    generators = {name: components.build("generator", name) for name in dict.fromkeys(c.generator for c in choices)}
+    retrievers: dict[str, Any] = {}
+    for choice in choices:
+        _add_retriever(choice.retriever, components, retrievers)
+    configurations = [_configuration(choice, datasets, context, len(datasets) > 1) for choice in choices]
+    names = [configuration.name for configuration in configurations]
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise InputError(f"configurations: {', '.join(doubled)} is listed twice")
+    out = Path(job.out)
+    if context.multirun:
+        out = out / (names[0] if not listed else context.safe_name(f"run{context.suffix}"))
+    return Plan(job, configurations, datasets, retrievers, generators, out)
+
+
+def _configuration(choice: Choice, datasets: Mapping[str, Any], context: Context, several: bool) -> Configuration:
+    dataset = str(datasets[choice.dataset].name)
+    words = [dataset] if several else []
+    name = "-".join([*words, choice.retriever, choice.generator]) + context.suffix
+    return Configuration(context.safe_name(name), choice.dataset, choice.retriever, choice.generator)
+
+
+def _add_retriever(name: str, components: _Components, found: dict[str, Any]) -> None:
+    """Build a retriever and, first, those that it fuses."""
+    if name in found:
+        return
+    settings = components.build("retriever", name)
+    for part in getattr(settings, "of", ()):
+        if part == name:
+            raise InputError(f"retriever {name}: cannot be one of its own parts")
+        _add_retriever(part, components, found)
+    found[name] = settings
+
+
+class _Components:
+    """Builds the dataclasses of dataset, retriever and generator by the names of their options."""
+
+    def __init__(self, context: Context, chosen: Choice, listed: bool) -> None:
+        self._context = context
+        self._chosen = chosen
+        self._listed = listed
+
+    def build(self, group: str, name: str) -> Any:
+        is_main = name == getattr(self._chosen, group)
+        data = self._context.config[group] if is_main else self._context.component(group, name)
+        settings = self._from_mapping(group, dict(data), strict=is_main and not self._listed)
+        return _with_prompts(settings) if group == "generator" else settings
+
+    def _from_mapping(self, group: str, data: dict[str, Any], strict: bool) -> Any:
+        registry: Mapping[str, Any] = {"dataset": DATASETS, "retriever": RETRIEVERS, "generator": GENERATORS}[group]
+        kind = str(data.get("kind", ""))
+        if kind not in registry:
+            raise InputError(f"{group}.kind={kind!r}: unknown{did_you_mean(kind, registry)}")
+        settings = registry[kind].settings
+        if not strict:
+            # An override such as retriever.k1=1.2 is meant for those of several retrievers that have a k1.
+            elsewhere = {name for other in registry.values() for name in fields_of(other.settings)}
+            known = fields_of(settings)
+            data = {key: value for key, value in data.items() if key in known or key not in elsewhere}
+        return build(settings, data, group)
+
+
+def _with_prompts(settings: Any) -> Any:
+    """The settings with the text of their prompts and the identity of their model, so that both enter the key."""
+    texts = load_prompts(settings.prompt, conf_dir() / "prompt")
+    return resolve(dataclasses.replace(settings, prompts=texts))

@@ -1,0 +1,81 @@
+"""Engines: what samples `stan/rat.stan`. Data, a seed and settings go in; draws and sampler statistics come out.
+
+A new engine is one module with a function `sample` of the type `Sampler`, and one entry in `ENGINES`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol, cast
+
+import numpy as np
+
+from rat_ray.errors import InputError, did_you_mean
+
+# kind: the module that holds its `sample`; imported only when chosen.
+ENGINES = {"stanli": "rat_ray.model.engines.stanli"}
+
+StanData = Mapping[str, int | np.ndarray]
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How to sample. warmup and samples are per chain; parallel_chains never changes the draws."""
+
+    kind: str = "stanli"
+    chains: int = 4
+    warmup: int = 1000
+    samples: int = 1000
+    adapt_delta: float = 0.8
+    max_treedepth: int = 10
+    parallel_chains: int = 1
+
+    def validate(self) -> None:
+        """Raise InputError for an unknown kind or a number that makes no sense."""
+        if self.kind not in ENGINES:
+            raise InputError(f"engine.kind = {self.kind!r} is unknown{did_you_mean(self.kind, ENGINES)}")
+        for name, least in (("chains", 1), ("warmup", 1), ("samples", 4), ("max_treedepth", 1), ("parallel_chains", 1)):
+            value = getattr(self, name)
+            if value < least:
+                raise InputError(f"engine.{name} = {value}: at least {least}")
+        if not (math.isfinite(self.adapt_delta) and 0 < self.adapt_delta < 1):
+            raise InputError(f"engine.adapt_delta = {self.adapt_delta}: between 0 and 1")
+
+
+class Draws(NamedTuple):
+    """names: Stan's columns such as `alpha[1]`; values: (chains, draws, columns); the rest: (chains, draws)."""
+
+    names: list[str]
+    values: np.ndarray
+    lp: np.ndarray
+    divergent: np.ndarray
+    treedepth: np.ndarray
+    energy: np.ndarray
+    seconds: float  # of the sampling alone
+
+
+class Sampler(Protocol):
+    """The one function of an engine module. The same arguments give the same draws in any process."""
+
+    def __call__(self, program: Path, data: StanData, seed: int, settings: EngineSettings) -> Draws: ...
+
+
+def sample(program: Path, data: StanData, seed: int, settings: EngineSettings | None = None) -> Draws:
+    """Sample the program at this path with the engine that the settings name."""
+    settings = settings or EngineSettings()
+    settings.validate()
+    sampler = cast(Sampler, importlib.import_module(ENGINES[settings.kind]).sample)
+    return sampler(program, data, seed, settings)
+
+
+def program_path(name: str = "rat.stan") -> Path:
+    """The Stan program: in an installed wheel `rat_ray/stan/`, in a checkout `stan/`."""
+    package = Path(__file__).resolve().parents[2]
+    for folder in (package / "stan", package.parent / "stan"):
+        if (folder / name).is_file():
+            return folder / name
+    raise InputError(f"{name} is neither in {package / 'stan'} nor in {package.parent / 'stan'}: reinstall rat_ray")

@@ -1,0 +1,72 @@
+"""Beta priors of the model's parameters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from rat_ray.errors import InputError
+
+Beta = tuple[float, float]
+_DRAWS = 20_000
+_SEED = 20_260_101
+
+
+@dataclass(frozen=True)
+class Prior:
+    """(a, b) of a Beta for each parameter.
+
+    alpha0, tau0: given R = 0; alpha1, tau1: given R = 1. tpr and fpr hold for every judge, jointly restricted to
+    tpr > fpr. yes_abstained: a T judge's rate of 1 on abstentions, used only where it judged items whose A is unknown.
+    """
+
+    rho: Beta = (1.0, 1.0)
+    alpha0: Beta = (1.0, 1.0)
+    alpha1: Beta = (1.0, 1.0)
+    tau0: Beta = (1.0, 1.0)
+    tau1: Beta = (1.0, 1.0)
+    tpr: Beta = (1.0, 1.0)
+    fpr: Beta = (1.0, 1.0)
+    yes_abstained: Beta = (1.0, 1.0)
+
+    def validate(self) -> None:
+        """Raise InputError unless every prior is two positive, finite numbers."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not _is_beta(value):
+                raise InputError(f"prior.{field.name} = {value!r}: give two positive numbers, the a and b of a Beta")
+
+
+def beta_sd(beta: Beta) -> float:
+    """The standard deviation of Beta(a, b)."""
+    a, b = beta
+    return math.sqrt(a * b / ((a + b) ** 2 * (a + b + 1)))
+
+
+def prior_draws(prior: Prior, draws: int = _DRAWS) -> dict[str, np.ndarray]:
+    """Independent draws of the parameters (draws,), by numpy with a fixed seed: `rho`, `alpha0`, ..., `tpr`, `fpr`."""
+    rng = np.random.default_rng(_SEED)
+    names = [field.name for field in fields(prior) if field.name not in ("tpr", "fpr")]
+    drawn = {name: rng.beta(*getattr(prior, name), draws) for name in names}
+    drawn["tpr"], drawn["fpr"] = _better_than_chance(prior, rng, draws)
+    return drawn
+
+
+def _better_than_chance(prior: Prior, rng: np.random.Generator, draws: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draws of (tpr, fpr) given tpr > fpr, by rejection."""
+    tpr, fpr = rng.beta(*prior.tpr, 20 * draws), rng.beta(*prior.fpr, 20 * draws)
+    kept = np.flatnonzero(tpr > fpr)[:draws]
+    if len(kept) < draws // 20:
+        raise InputError(
+            f"prior.tpr {prior.tpr} and prior.fpr {prior.fpr} make a judge that is better than chance (tpr > fpr) "
+            "all but impossible; give tpr a larger mean than fpr"
+        )
+    return tpr[kept], fpr[kept]
+
+
+def _is_beta(value: object) -> bool:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        return False
+    return all(isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x) and x > 0 for x in value)

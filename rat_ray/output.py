@@ -1,0 +1,93 @@
+"""The `out` folder: plain Parquet and a report for people, with a `run.json` that says whose it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rat_ray.errors import InputError
+from rat_ray.stage import digest_of
+from rat_ray.store import replace_file
+
+RUN_FILE = "run.json"
+
+
+class OutFolder:
+    """A folder that one job owns. `settings` are what must be equal for a rerun to call the folder its own."""
+
+    def __init__(self, path: str | Path, settings: Mapping[str, Any], kind: str) -> None:
+        self.path = Path(path).expanduser()
+        self._settings = json.loads(json.dumps(settings))
+        self._kind = kind
+
+    def check(self) -> None:
+        """Raise InputError when the folder holds anything that is not ours. Writes nothing."""
+        if not self.path.exists():
+            return
+        if not self.path.is_dir():
+            raise InputError(f"out={self.path}: is a file; give a folder")
+        if not any(self.path.iterdir()):
+            return
+        run = read_run(self.path)
+        if run is None:
+            raise InputError(f"out={self.path}: not empty and not made by rat-ray; give an empty or a new folder")
+        if run.get("kind") != self._kind:
+            raise InputError(f"out={self.path}: holds the results of `rat-ray {run.get('kind')}`; give another folder")
+        if run.get("settings") != self._settings:
+            changed = ", ".join(changed_keys(run.get("settings", {}), self._settings)[:5])
+            raise InputError(
+                f"out={self.path}: holds a run with other settings ({changed}); give another out= to keep both"
+            )
+
+    def claim(self) -> None:
+        """Check the folder and make it ours."""
+        self.check()
+        self.path.mkdir(parents=True, exist_ok=True)
+        if read_run(self.path) is None:
+            self._write_run({"status": "running"})
+
+    def write_table(self, name: str, table: pa.Table) -> None:
+        """Write one Parquet file in one step."""
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd")
+        replace_file(self.path / name, sink.getvalue().to_pybytes())
+
+    def write_text(self, name: str, text: str) -> None:
+        replace_file(self.path / name, text.encode())
+
+    def finish(self, facts: Mapping[str, Any]) -> None:
+        """Record that everything was written."""
+        self._write_run({"status": "complete", **facts})
+
+    def _write_run(self, facts: Mapping[str, Any]) -> None:
+        content = {
+            "kind": self._kind,
+            "settings": self._settings,
+            "settings_digest": digest_of(self._settings),
+            "written": datetime.now(UTC).isoformat(),
+            **facts,
+        }
+        replace_file(self.path / RUN_FILE, json.dumps(content, indent=1, ensure_ascii=False).encode())
+
+
+def read_run(folder: Path) -> dict[str, Any] | None:
+    """The folder's run.json, or None where there is none that can be read."""
+    try:
+        content = json.loads((folder / RUN_FILE).read_text())
+    except (FileNotFoundError, NotADirectoryError, json.JSONDecodeError, UnicodeDecodeError):
+        return None
+    return content if isinstance(content, dict) and "kind" in content else None
+
+
+def changed_keys(old: Any, new: Any, path: str = "") -> list[str]:
+    """The dotted names of settings that differ."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        names = sorted(set(old) | set(new))
+        return [key for n in names for key in changed_keys(old.get(n), new.get(n), f"{path}.{n}" if path else n)]
+    return [] if old == new else [path]

@@ -1,0 +1,244 @@
+"""The graph of an evaluation: each arrow of the design is a stage, run level by level over all configurations.
+
+Stages with equal content (an index, a retrieval, a judge's verdicts on equal contexts) have equal keys and run once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rat_ray import tables
+from rat_ray.allocate import study_stage
+from rat_ray.annotate import (
+    AnnotateSettings,
+    AnnotateWorker,
+    ContextsWorker,
+    JudgeR,
+    JudgeT,
+    judge_columns,
+    source_names,
+)
+from rat_ray.cluster import Cluster
+from rat_ray.datasets import Source, load
+from rat_ray.evaluate import Configuration, Plan
+from rat_ray.fitting import Fitted, fit_tables
+from rat_ray.generate import GENERATORS
+from rat_ray.output import OutFolder
+from rat_ray.progress import console, duration
+from rat_ray.retrieve import RETRIEVERS
+from rat_ray.stage import Runs, Stage, digest_of, import_table, key_of
+from rat_ray.store import Store, Table
+
+SMALL_ROWS = 20_000  # labelling and counting fewer rows than this takes less time here than a task on Ray
+
+
+class Imported(NamedTuple):
+    """A dataset in the store."""
+
+    source: Source
+    passages: Table
+    questions: Table
+
+
+@dataclass
+class Results:
+    """The committed tables of a job, by configuration name where there is one per configuration."""
+
+    datasets: dict[str, Imported] = field(default_factory=dict)
+    retrievals: dict[tuple[str, str], Table] = field(default_factory=dict)
+    answers: dict[str, Table] = field(default_factory=dict)
+    verdicts: dict[str, dict[str, Table]] = field(default_factory=dict)
+    annotations: dict[str, Table] = field(default_factory=dict)
+    fitted: dict[str, Fitted] = field(default_factory=dict)
+    allocation: Table | None = None
+
+
+class Pipeline:
+    """Runs a plan: every level of the graph, then the files of `out`."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.job = plan.job
+        self.out = OutFolder(plan.out, self._own_settings(), kind="evaluate")
+        self.store = Store(self.job.store)
+        self.results = Results()
+        self.began = time.monotonic()
+
+    def run(self) -> Path:
+        """Do the whole job and print its table. Bad input raises InputError before anything is written."""
+        self.out.check()
+        sources = {name: load(settings) for name, settings in self.plan.datasets.items()}
+        self.store.prepare()
+        self.out.claim()
+        with Cluster(self.job.cluster) as cluster:
+            runs = Runs(self.store, cluster, seed=self.job.seed)
+            self._import(sources)
+            self._retrieve(runs)
+            self._answer(runs)
+            self._judge(runs)
+            self._annotate(runs)
+            self._fit(runs)
+            self._allocate(runs)
+        from rat_ray.export import export
+
+        export(self, runs.records)
+        self._say_what_was_done(runs)
+        return self.out.path
+
+    def _own_settings(self) -> dict[str, Any]:
+        """What makes two jobs the same job: all settings but where and how fast they run."""
+        job = self.job
+        return {
+            "configurations": [dataclasses.asdict(c) for c in self.plan.configurations],
+            "datasets": key_of(self.plan.datasets),
+            "retrievers": key_of(self.plan.retrievers),
+            "generators": key_of(self.plan.generators),
+            "judge": key_of(job.judge),
+            "labels": key_of(job.labels),
+            "prior": key_of(job.prior),
+            "engine": key_of(job.engine),
+            "diagnostics": key_of(job.diagnostics),
+            "allocation": key_of(job.allocation),
+            "seed": job.seed,
+        }
+
+    # --- levels -------------------------------------------------------------------------------------------------
+
+    def _import(self, sources: Mapping[str, Source]) -> None:
+        for name, source in sources.items():
+            passages = import_table(
+                self.store,
+                "passages",
+                digest_of({"passages": source.passages_digest}),
+                source.name,
+                tables.PASSAGES,
+                source.passages,
+            )
+            questions = import_table(
+                self.store,
+                "questions",
+                digest_of({"questions": source.questions_digest}),
+                source.name,
+                tables.QUESTIONS,
+                lambda source=source: iter([source.questions()]),
+            )
+            self.results.datasets[name] = Imported(source, passages, questions)
+
+    def _retrieve(self, runs: Runs) -> None:
+        wanted = self._wanted_retrievals()
+        fused = [pair for pair in wanted if RETRIEVERS[self.plan.retrievers[pair[1]].kind].index is None]
+        direct = [pair for pair in wanted if pair not in fused]
+        indexes = runs.run([self._index_stage(*pair) for pair in direct], "index")
+        stages = [self._search_stage(*pair, index) for pair, index in zip(direct, indexes, strict=True)]
+        self.results.retrievals.update(zip(direct, runs.run(stages, "retrieve"), strict=True))
+        stages = [self._fusion_stage(*pair) for pair in fused]
+        self.results.retrievals.update(zip(fused, runs.run(stages, "fuse", self._small()), strict=True))
+
+    def _wanted_retrievals(self) -> list[tuple[str, str]]:
+        """(dataset, retriever) pairs, the parts of a hybrid before the hybrid."""
+        wanted: dict[tuple[str, str], None] = {}
+        for configuration in self.plan.configurations:
+            for part in getattr(self.plan.retrievers[configuration.retriever], "of", ()):
+                wanted[(configuration.dataset, part)] = None
+            wanted[(configuration.dataset, configuration.retriever)] = None
+        return list(wanted)
+
+    def _index_stage(self, dataset: str, retriever: str) -> Stage:
+        settings = self.plan.retrievers[retriever]
+        kind = RETRIEVERS[settings.kind]
+        passages = self.results.datasets[dataset].passages
+        resources = self.job.resources.index
+        if not kind.sharded:
+            resources = dataclasses.replace(resources, range_rows=max(1, passages.num_rows))
+        assert kind.index is not None
+        return Stage(
+            table="index",
+            label=f"index {dataset} {retriever}",
+            settings=settings,
+            key_settings=settings.index_settings(),
+            worker=kind.index,
+            over={"passages": passages},
+            schema=None,
+            rows="files",
+            ids=("passage_id",),
+            resources=resources,
+        )
+
+    def _search_stage(self, dataset: str, retriever: str, index: Table) -> Stage:
+        settings = self.plan.retrievers[retriever]
+        return Stage(
+            table="retrievals",
+            label=f"retrieve {dataset} {retriever}",
+            settings=settings,
+            worker=RETRIEVERS[settings.kind].retrieve,
+            over={"questions": self.results.datasets[dataset].questions},
+            inputs={"index": index},
+            schema=tables.RETRIEVALS,
+            resources=self.job.resources.retrieve,
+        )
+
+    def _fusion_stage(self, dataset: str, retriever: str) -> Stage:
+        settings = self.plan.retrievers[retriever]
+        return Stage(
+            table="retrievals",
+            label=f"fuse {dataset} {retriever}",
+            settings=settings,
+            worker=RETRIEVERS[settings.kind].retrieve,
+            over={part: self.results.retrievals[(dataset, part)] for part in settings.of},
+            schema=tables.RETRIEVALS,
+            resources=self.job.resources.retrieve,
+        )
+
+    def _answer(self, runs: Runs) -> None:
+        self._per_configuration(runs, "answer", self._answer_stage, self.results.answers)
+
+    def _answer_stage(self, configuration: Configuration) -> Stage:
+        settings = self.plan.generators[configuration.generator]
+        dataset = self.results.datasets[configuration.dataset]
+        return Stage(
+            table="answers",
+            label=f"answer {configuration.name}",
+            settings=settings,
+            worker=GENERATORS[settings.kind].worker,
+            over={
+                "questions": dataset.questions,
+                "retrievals": self.results.retrievals[(configuration.dataset, configuration.retriever)],
+            },
+            inputs={"passages": dataset.passages},
+            schema=tables.ANSWERS,
+            resources=self.job.resources.generate,
+        )
+
+    def _judge(self, runs: Runs) -> None:
+        self.results.verdicts = {configuration.name: {} for configuration in self.plan.configurations}
+        judge = self.job.judge
+        if judge is None:
+            return
+        for variable in judge.variables:
+            stage_of = self._verdict_r_stage if variable == "r" else self._verdict_t_stage
+            if variable == "r":
+                contexts: dict[str, Table] = {}
+                self._per_configuration(runs, "contexts", self._contexts_stage, contexts, small=self._small())
+                stage_of = lambda configuration: self._verdict_r_stage(configuration, contexts)  # noqa: E731
+            found: dict[str, Table] = {}
+            self._per_configuration(runs, f"judge {variable}", stage_of, found)
+            for name, table in found.items():
+                self.results.verdicts[name][f"{variable}@{judge.name}"] = table
+
+    def _contexts_stage(self, configuration: Configuration) -> Stage:
+        return Stage(
+            table="contexts",
+            label=f"contexts {configuration.name}",
+            settings={},
+            worker=ContextsWorker,
+            over={"answers": self.results.answers[configuration.name]},
+            schema=tables.CONTEXTS,
+            resources=self.job.resources.label,
+        )

@@ -1,0 +1,230 @@
+"""The sections of the report that say what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from rat_ray.report import figures
+from rat_ray.report.content import ReportInput
+from rat_ray.report.estimates import (
+    MISSING,
+    Configuration,
+    Estimate,
+    count_cell,
+    interval,
+    mean_cell,
+    number,
+    range_cell,
+)
+from rat_ray.report.html import Column, Row, bullets, details, figure, paragraph, section, table, terms
+from rat_ray.report.names import HEADLINE, STATES, name_of
+from rat_ray.report.study import study_points
+from rat_ray.report.table import FOOTNOTES, TITLE, mark, marks_used, result_table
+
+# More rows than this are folded away, so that the sections after them are found.
+_MANY_ROWS = 40
+
+
+def results(report: ReportInput, configurations: Sequence[Configuration]) -> str:
+    """The headline table, what its signs mean, and the interval plot."""
+    rows = result_table(report.summary)
+    columns = [
+        Column("configuration", "name"),
+        *(Column(name_of(name).symbol, "interval", name_of(name).description) for name in HEADLINE),
+        Column("items"),
+        Column("fit", "word"),
+    ]
+    cells = [
+        Row(
+            [
+                row.config,
+                *(interval(estimate) + mark(estimate) for estimate in row.estimates),
+                count_cell(row.items),
+                row.status,
+            ],
+            flag=row.status != "ok",
+        )
+        for row in rows
+    ]
+    beside = " A diamond is the value in the full table, with no label hidden." if report.full_values else ""
+    grey = " Grey, dashed: the labels do not settle this quantity." if marks_used(rows) else ""
+    return section(
+        "Results",
+        paragraph(f"{TITLE}. Each is a probability between 0 and 1.", "small"),
+        table(columns, cells),
+        *(paragraph(f"{sign} {FOOTNOTES[sign]}.", "small") for sign in marks_used(rows)),
+        _bounds(configurations),
+        terms([(name_of(name).symbol, name_of(name).description) for name in HEADLINE]),
+        figure(
+            figures.interval_plot(configurations, report.full_values),
+            "How to read it: in each row the dot is the best estimate and the line its 95 % interval, so the shorter "
+            f"the line, the more the labels tell.{beside}{grey}",
+        ),
+    )
+
+
+def _bounds(configurations: Sequence[Configuration]) -> str:
+    lines = [
+        f"{one.config}: {name_of(quantity).symbol} lies between {number(estimate.low)} and {number(estimate.high)}"
+        for one in configurations
+        for quantity, estimate in one.estimates.items()
+        if estimate.identified == "bounded" and estimate.low is not None and estimate.high is not None
+    ]
+    return details("Bounds that the labels set", bullets(lines)) if lines else ""
+
+
+def against_full(report: ReportInput, configurations: Sequence[Configuration]) -> str:
+    """A row per configuration and quantity: the estimate and the value that it stands for."""
+    if not report.full_values:
+        return ""
+    rows: list[Row] = []
+    verdicts: list[bool] = []
+    for one in configurations:
+        full = report.full_values.get(one.config, {})
+        shown = [name for name in dict.fromkeys([*HEADLINE, *full]) if name in one.estimates or name in full]
+        for position, name in enumerate(shown):
+            estimate, value = one.estimates.get(name), full.get(name)
+            inside = _inside(estimate, value)
+            verdicts += [] if inside is None else [inside]
+            rows.append(
+                Row(
+                    [
+                        one.config if position == 0 else "",
+                        name_of(name).symbol,
+                        mean_cell(estimate) + mark(estimate),
+                        range_cell(estimate),
+                        number(value, 3),
+                        {True: "yes", False: "no", None: MISSING}[inside],
+                    ],
+                    flag=inside is False,
+                    group=position == 0,
+                )
+            )
+    columns = [
+        Column("configuration", "name"),
+        Column("quantity", "word"),
+        Column("estimate"),
+        Column("95 % interval"),
+        Column("full-table value"),
+        Column("inside?", "word"),
+    ]
+    whole = table(columns, rows)
+    found = f"{sum(verdicts)} of {len(verdicts)} full-table values lie inside their interval. " if verdicts else ""
+    return section(
+        "Each estimate beside the full-table value",
+        paragraph(
+            f"The fit saw only part of the labels; the full table has them all. {found}"
+            "At most about one in twenty is expected to fall outside."
+        ),
+        details(f"All {len(rows)} rows", whole) if len(rows) > _MANY_ROWS else whole,
+    )
+
+
+def _inside(estimate: Estimate | None, value: float | None) -> bool | None:
+    if estimate is None or value is None or estimate.q_low is None or estimate.q_high is None:
+        return None
+    return estimate.q_low <= value <= estimate.q_high
+
+
+def six_states(report: ReportInput) -> str:
+    """The six states' counts, as a table and as bars."""
+    if not report.states:
+        return ""
+    columns = [
+        Column("configuration", "name"),
+        *(Column(state.label, hint=state.description) for state in STATES),
+        Column("all"),
+    ]
+    rows = [
+        Row([config, *(count_cell(count) for count in counts), count_cell(sum(counts))])
+        for config, counts in report.states.items()
+    ]
+    return section(
+        "The six states",
+        paragraph("Items whose labels are complete, by what retrieval, abstention and the answer came to."),
+        table(columns, rows),
+        figure(
+            figures.states_plot(report.states),
+            "How to read it: the plain blue part of each bar is what the system should do, so the longer it is the "
+            "better, and the hatched parts are its four ways to go wrong.",
+        ),
+    )
+
+
+def observed_patterns(report: ReportInput) -> str:
+    """The pattern grid stands in for the six states where no complete counts are given."""
+    if report.states:
+        return ""
+    return section(
+        "Which labels were there",
+        figure(
+            figures.patterns_plot(report.patterns),
+            "How to read it: each cell counts the items with this combination of labels, a question mark is a missing "
+            "label, and the darker the cell the larger its share of the row.",
+        ),
+    )
+
+
+def third_figure(report: ReportInput, configurations: Sequence[Configuration]) -> str:
+    """The allocation study, else the density of P(G=1), else the judges: what the data allow."""
+    if report.allocation is not None and report.allocation.num_rows:
+        return _allocation(report.allocation)
+    density = figures.density_plot(report.draws, prior=report.prior_p_g)
+    if density is not None:
+        before = " The dashed line is what was assumed before any label was seen." if report.prior_p_g else ""
+        caption = (
+            "How to read it: where the curve is high, P(G=1) is likely to lie, and a narrow curve means that the "
+            f"labels settle it well.{before}"
+        )
+        return section("How sure we are of P(G=1)", figure(density, caption))
+    return section(
+        "How good the judges are",
+        figure(
+            figures.judge_plot(configurations),
+            "How to read it: a useful judge has its left dot near 1 and its right dot near 0; where the two are alike, "
+            "its verdicts say nothing.",
+        ),
+    )
+
+
+def _allocation(allocation: pa.Table) -> str:
+    points = study_points(allocation)
+    columns = [
+        Column("configuration", "name"),
+        Column("strategy", "word"),
+        Column("budget"),
+        Column("RMSE of P(G=1)"),
+        Column("mean interval width"),
+        Column("interval held the target"),
+        Column("replicates"),
+    ]
+    rows = [
+        Row(
+            [
+                point.config if index == 0 or points[index - 1].config != point.config else "",
+                point.strategy,
+                count_cell(point.budget),
+                _with_error(point.rmse, point.rmse_se),
+                _with_error(point.width, point.width_se),
+                MISSING if point.covered is None else f"{100 * point.covered:.0f} %",
+                f"{point.replicates}" + (f" ({point.failed} failed)" if point.failed else ""),
+            ],
+            flag=point.failed > 0,
+        )
+        for index, point in enumerate(points)
+    ]
+    return section(
+        "Which labels to buy",
+        figure(
+            figures.allocation_plot(allocation),
+            "How to read it: the lower a line, the closer (left) and the surer (right) the estimate for the same "
+            "money; bars are one Monte Carlo standard error to either side, so lines whose bars overlap may not differ.",
+        ),
+        details("The numbers behind it (± one Monte Carlo standard error)", table(columns, rows)),
+    )
+
+
+def _with_error(value: float | None, error: float | None) -> str:
+    return number(value, 3) + ("" if error is None else f" ± {number(error, 3)}")

@@ -1,0 +1,195 @@
+"""Every Arrow schema of the project, and the one check that a table matches its schema.
+
+Labels are nullable int8 (0, 1 or missing): never float, never NaN. Ids are strings.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from rat_ray.errors import StageError
+
+LABEL = pa.int8()
+ID = pa.string()
+IDS = pa.list_(pa.string())
+
+
+def _required(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+PASSAGES = pa.schema([_required("passage_id", ID), pa.field("title", pa.string()), _required("text", pa.string())])
+
+# evidence: alternative sets of passage ids. null: unknown (R is missing); empty list: known to be absent (R = 0).
+QUESTIONS = pa.schema(
+    [
+        _required("question_id", ID),
+        _required("question", pa.string()),
+        pa.field("answers", pa.list_(pa.string())),
+        pa.field("evidence", pa.list_(IDS)),
+        pa.field("shape", pa.string()),  # "claim", "two_hop", "open" or null: which prompt fits
+    ]
+)
+
+RETRIEVALS = pa.schema(
+    [
+        _required("question_id", ID),
+        pa.field("passage_ids", IDS),
+        pa.field("scores", pa.list_(pa.float64())),
+        pa.field("error", pa.string()),
+    ]
+)
+
+# context_ids: the passages that went into the prompt after truncation, in the prompt's order.
+ANSWERS = pa.schema(
+    [
+        _required("question_id", ID),
+        pa.field("context_ids", IDS),
+        pa.field("answer", pa.string()),
+        pa.field("finish_reason", pa.string()),
+        pa.field("prompt_tokens", pa.int32()),
+        pa.field("output_tokens", pa.int32()),
+        pa.field("error", pa.string()),
+    ]
+)
+
+# What a judge of R sees: the answers' context_ids alone, so that generators with equal contexts share its verdicts.
+CONTEXTS = pa.schema([_required("question_id", ID), pa.field("context_ids", IDS), pa.field("error", pa.string())])
+
+# One judge's verdicts on one variable. verdict: 1, 0 or missing; raw: the text it was read from (null: not asked);
+# status: ok | unparsed | not_asked | error.
+VERDICTS = pa.schema(
+    [
+        _required("question_id", ID),
+        pa.field("verdict", LABEL),
+        pa.field("raw", pa.string()),
+        _required("status", pa.string()),
+        pa.field("error", pa.string()),
+    ]
+)
+
+# The columns that every annotations table has; source columns (`r@NAME`, `a@NAME`, `t@NAME`) follow.
+ANNOTATIONS = pa.schema(
+    [
+        _required("config", pa.string()),
+        pa.field("dataset", pa.string()),
+        pa.field("retriever", pa.string()),
+        pa.field("generator", pa.string()),
+        _required("question_id", ID),
+        pa.field("r", LABEL),
+        pa.field("a", LABEL),
+        pa.field("t", LABEL),
+        pa.field("r_source", pa.string()),
+        pa.field("a_source", pa.string()),
+        pa.field("t_source", pa.string()),
+        pa.field("stratum", pa.string()),
+        pa.field("error", pa.string()),
+    ]
+)
+
+
+def annotations_schema(sources: list[str]) -> pa.Schema:
+    """The annotations schema with one int8 column per source, such as `r@evidence` or `t@local`."""
+    schema = ANNOTATIONS
+    for source in sources:
+        schema = schema.append(pa.field(source, LABEL))
+    return schema
+
+
+def patterns_schema(judges: list[str]) -> pa.Schema:
+    """A count table: r, a, t and each judge's column in {0, 1, missing}, and n, the number of items.
+
+    use: "fit" for items that inform the fit, "failed" for rows whose generation failed (counted, left out).
+    """
+    labels = [pa.field(name, LABEL) for name in ["r", "a", "t", *judges]]
+    return pa.schema([*labels, _required("use", pa.string()), _required("n", pa.int64())])
+
+
+def posterior_schema(quantities: list[str]) -> pa.Schema:
+    """One row per draw: config, chain (from 0), draw (from 0), the sampler's columns, one double per quantity."""
+    sampler = [
+        pa.field("lp__", pa.float64()),
+        pa.field("divergent__", pa.int8()),
+        pa.field("treedepth__", pa.int16()),
+        pa.field("energy__", pa.float64()),
+    ]
+    head = [_required("config", pa.string()), _required("chain", pa.int16()), _required("draw", pa.int32())]
+    return pa.schema([*head, *sampler, *(pa.field(name, pa.float64()) for name in quantities)])
+
+
+# identified: "identified", "bounded" (then low and high hold the bounds) or "prior only".
+# mcse, r_hat and ess are null for a constant quantity. status: ok | warn | fail, with its reason.
+SUMMARY = pa.schema(
+    [
+        _required("config", pa.string()),
+        _required("quantity", pa.string()),
+        *(
+            pa.field(name, pa.float64())
+            for name in ["mean", "sd", "mcse", "q2.5", "q5", "q50", "q95", "q97.5", "r_hat", "ess_bulk", "ess_tail"]
+        ),
+        pa.field("identified", pa.string()),
+        pa.field("low", pa.float64()),
+        pa.field("high", pa.float64()),
+        pa.field("prior_sd", pa.float64()),
+        pa.field("items", pa.int64()),
+        pa.field("divergences", pa.int64()),
+        _required("status", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("seconds", pa.float64()),
+    ]
+)
+
+# base and budget count items; target: the full table's value of the quantity (finite population).
+ALLOCATION = pa.schema(
+    [
+        _required("config", pa.string()),
+        _required("strategy", pa.string()),
+        _required("budget", pa.int32()),
+        _required("replicate", pa.int32()),
+        _required("quantity", pa.string()),
+        pa.field("base", pa.int32()),
+        pa.field("resampling", pa.string()),
+        pa.field("target", pa.string()),
+        pa.field("target_value", pa.float64()),
+        pa.field("labels_r", pa.int32()),
+        pa.field("labels_t", pa.int32()),
+        pa.field("cost", pa.float64()),
+        pa.field("mean", pa.float64()),
+        pa.field("sd", pa.float64()),
+        pa.field("q2.5", pa.float64()),
+        pa.field("q97.5", pa.float64()),
+        pa.field("error", pa.float64()),
+        pa.field("covered", LABEL),
+        _required("status", pa.string()),
+    ]
+)
+
+
+def check_table(table: pa.Table, schema: pa.Schema, what: str) -> None:
+    """Raise StageError unless the table has exactly the schema's names and types, and no null where none may be."""
+    if table.schema.names != schema.names:
+        missing = [name for name in schema.names if name not in table.schema.names]
+        extra = [name for name in table.schema.names if name not in schema.names]
+        raise StageError(
+            f"{what}: columns differ from the schema: missing {missing}, not in the schema {extra}, "
+            f"order {table.schema.names}"
+        )
+    for field in schema:
+        column = table.column(field.name)
+        if column.type != field.type:
+            raise StageError(f"{what}: column {field.name!r} is {column.type}, the schema says {field.type}")
+        if not field.nullable and column.null_count:
+            raise StageError(f"{what}: column {field.name!r} has {column.null_count} nulls and may have none")
+        if pa.types.is_floating(column.type) and _has_nan(column):
+            raise StageError(f"{what}: column {field.name!r} holds NaN; missing must be null")
+
+
+def _has_nan(column: pa.ChunkedArray) -> bool:
+    import pyarrow.compute as pc
+
+    return bool(pc.any(pc.is_nan(column), min_count=0).as_py())
+
+
+def empty(schema: pa.Schema) -> pa.Table:
+    """A table of no rows with this schema."""
+    return schema.empty_table()
