@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rat_ray import tables
-from rat_ray.allocate import study_stage
 from rat_ray.annotate import (
     AnnotateSettings,
     AnnotateWorker,
@@ -35,6 +34,7 @@ from rat_ray.progress import console, duration
 from rat_ray.retrieve import RETRIEVERS
 from rat_ray.stage import Runs, Stage, digest_of, import_table, key_of
 from rat_ray.store import Store, Table
+from rat_ray.study import run_study
 
 SMALL_ROWS = 20_000  # labelling and counting fewer rows than this takes less time here than a task on Ray
 
@@ -241,4 +241,119 @@ class Pipeline:
             over={"answers": self.results.answers[configuration.name]},
             schema=tables.CONTEXTS,
             resources=self.job.resources.label,
+        )
+
+    def _verdict_r_stage(self, configuration: Configuration, contexts: Mapping[str, Table]) -> Stage:
+        judge = self.job.judge
+        assert judge is not None
+        dataset = self.results.datasets[configuration.dataset]
+        return Stage(
+            table="verdicts",
+            label=f"judge r@{judge.name} {configuration.name}",
+            settings=judge,
+            key_settings=judge.key_for("r"),
+            worker=JudgeR,
+            over={"questions": dataset.questions, "contexts": contexts[configuration.name]},
+            inputs={"passages": dataset.passages},
+            schema=tables.VERDICTS,
+            resources=self.job.resources.judge,
+        )
+
+    def _verdict_t_stage(self, configuration: Configuration) -> Stage:
+        judge = self.job.judge
+        assert judge is not None
+        phrase = self.plan.generators[configuration.generator].abstention_phrase
+        settings = dataclasses.replace(judge, abstention_phrase=phrase)
+        return Stage(
+            table="verdicts",
+            label=f"judge t@{judge.name} {configuration.name}",
+            settings=settings,
+            key_settings=settings.key_for("t"),
+            worker=JudgeT,
+            over={
+                "questions": self.results.datasets[configuration.dataset].questions,
+                "answers": self.results.answers[configuration.name],
+            },
+            schema=tables.VERDICTS,
+            resources=self.job.resources.judge,
+        )
+
+    def _annotate(self, runs: Runs) -> None:
+        self._per_configuration(runs, "label", self._annotate_stage, self.results.annotations, small=self._small())
+
+    def _annotate_stage(self, configuration: Configuration) -> Stage:
+        verdicts = self.results.verdicts[configuration.name]
+        answers = self.results.answers[configuration.name]
+        settings = AnnotateSettings(
+            config=configuration.name,
+            dataset=configuration.dataset,
+            retriever=configuration.retriever,
+            generator=configuration.generator,
+            abstention_phrase=self.plan.generators[configuration.generator].abstention_phrase,
+            labels=self.job.labels,
+            verdicts=tuple(verdicts),
+        )
+        return Stage(
+            table="annotations",
+            label=f"label {configuration.name}",
+            settings=settings,
+            worker=AnnotateWorker,
+            over={"questions": self.results.datasets[configuration.dataset].questions, "answers": answers, **verdicts},
+            inputs={"answers": answers},
+            schema=tables.annotations_schema(source_names(settings)),
+            resources=self.job.resources.label,
+        )
+
+    def _fit(self, runs: Runs) -> None:
+        judges = {
+            name: judge_columns(self.job.labels.trusted, table.manifest["schema"])
+            for name, table in self.results.annotations.items()
+        }
+        self.results.fitted = fit_tables(
+            runs,
+            self.results.annotations,
+            judges,
+            self.job,
+            self.job.resources.fit,
+            count_here=self._small(),
+            fit_here=False,
+        )
+
+    def _allocate(self, runs: Runs) -> None:
+        if not self.job.allocation.enabled:
+            return
+        name = self.job.allocation.configuration or self.plan.configurations[0].name
+        self.results.allocation = run_study(
+            runs, name, self.results.annotations[name], self.job.labels.trusted, self.job
+        )
+
+    # --- helpers ------------------------------------------------------------------------------------------------
+
+    def _small(self) -> bool:
+        rows = sum(
+            self.results.datasets[configuration.dataset].questions.num_rows
+            for configuration in self.plan.configurations
+        )
+        return rows <= SMALL_ROWS
+
+    def _per_configuration(
+        self,
+        runs: Runs,
+        title: str,
+        stage_of: Callable[[Configuration], Stage],
+        found: dict[str, Table],
+        small: bool = False,
+    ) -> None:
+        stages = [stage_of(configuration) for configuration in self.plan.configurations]
+        names = [configuration.name for configuration in self.plan.configurations]
+        found.update(zip(names, runs.run(stages, title, small), strict=True))
+
+    def _say_what_was_done(self, runs: Runs) -> None:
+        new = sum(record.new_rows for record in runs.records)
+        reused = sum(record.reused_rows for record in runs.records)
+        console().print(
+            f"{len(runs.records)} stages: {new:,} rows made, {reused:,} reused, "
+            f"in {duration(time.monotonic() - self.began)}",
+            highlight=False,
+            soft_wrap=True,
         )

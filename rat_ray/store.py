@@ -137,7 +137,7 @@ class Table:
         offset = 0
         for part in self.parts:
             low, high = max(start, offset), min(stop, offset + part.rows)
-            if low < high or (not pieces and start == stop == offset):
+            if low < high or (start == stop and not pieces):
                 pieces.append(self._read_part(part, columns).slice(low - offset, max(0, high - low)))
             offset += part.rows
         if not pieces:

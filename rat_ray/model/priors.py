@@ -49,14 +49,14 @@ def prior_draws(prior: Prior, draws: int = _DRAWS) -> dict[str, np.ndarray]:
     """Independent draws of the parameters (draws,), by numpy with a fixed seed: `rho`, `alpha0`, ..., `tpr`, `fpr`."""
     rng = np.random.default_rng(_SEED)
     names = [field.name for field in fields(prior) if field.name not in ("tpr", "fpr")]
-    drawn = {name: rng.beta(*getattr(prior, name), draws) for name in names}
+    drawn = {name: _draw(rng, getattr(prior, name), draws) for name in names}
     drawn["tpr"], drawn["fpr"] = _better_than_chance(prior, rng, draws)
     return drawn
 
 
 def _better_than_chance(prior: Prior, rng: np.random.Generator, draws: int) -> tuple[np.ndarray, np.ndarray]:
     """Draws of (tpr, fpr) given tpr > fpr, by rejection."""
-    tpr, fpr = rng.beta(*prior.tpr, 20 * draws), rng.beta(*prior.fpr, 20 * draws)
+    tpr, fpr = _draw(rng, prior.tpr, 20 * draws), _draw(rng, prior.fpr, 20 * draws)
     kept = np.flatnonzero(tpr > fpr)[:draws]
     if len(kept) < draws // 20:
         raise InputError(
@@ -64,6 +64,11 @@ def _better_than_chance(prior: Prior, rng: np.random.Generator, draws: int) -> t
             "all but impossible; give tpr a larger mean than fpr"
         )
     return tpr[kept], fpr[kept]
+
+
+def _draw(rng: np.random.Generator, beta: Beta, draws: int) -> np.ndarray:
+    a, b = beta
+    return rng.beta(a, b, draws)
 
 
 def _is_beta(value: object) -> bool:

@@ -48,7 +48,7 @@ class Panel(NamedTuple):
     full: list[float | None]
 
 
-def interval_plot(configurations: Sequence[Configuration], full_values: FullValues) -> str | None:
+def interval_figure(configurations: Sequence[Configuration], full_values: FullValues) -> str | None:
     """The headline quantities, a panel each and a row per configuration, with the full-table values as diamonds."""
     shown = [name for name in HEADLINE if any(name in one.estimates for one in configurations)]
     if not shown:
@@ -65,7 +65,7 @@ def interval_plot(configurations: Sequence[Configuration], full_values: FullValu
     return _interval_rows("intervals", rows, panels, "Posterior mean and 95 % interval of each probability")
 
 
-def judge_plot(configurations: Sequence[Configuration]) -> str | None:
+def judge_figure(configurations: Sequence[Configuration]) -> str | None:
     """True and false positive rates of every judge, a row per configuration and judge."""
     pairs = [
         (one, judge)
@@ -118,6 +118,9 @@ def _interval_panel(axes: Any, panel: Panel) -> None:
     axes.spines["left"].set_visible(False)
     axes.set_xlim(-0.02, 1.02)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", ".5", "", "1"])
+    # In a tall figure the scale stands at both ends, so that it is in sight wherever one reads.
+    tall = len(panel.estimates) > 12
+    axes.tick_params(axis="x", top=tall, labeltop=tall)
     axes.grid(axis="x")
 
 
@@ -140,7 +143,7 @@ def _interval_legend(figure: Any, panels: list[Panel]) -> None:
     figure.legend(handles=handles, loc="outside upper right", ncols=len(handles))
 
 
-def states_plot(states: Mapping[str, Sequence[int]]) -> str | None:
+def states_figure(states: Mapping[str, Sequence[int]]) -> str | None:
     """Stacked bars of the six states' counts, a bar per configuration; shares where the numbers of items differ much.
 
     states: six counts per configuration, in the order of `names.STATES`.
@@ -193,7 +196,7 @@ def _states_legend(figure: Any) -> None:
     figure.legend(handles=handles, loc="outside upper right", ncols=3, handlelength=2.6, handleheight=1.1)
 
 
-def patterns_plot(patterns: Mapping[str, pa.Table]) -> str | None:
+def patterns_figure(patterns: Mapping[str, pa.Table]) -> str | None:
     """How often each combination of observed and missing r, a, t occurs: a grid of counts, a row per configuration.
 
     patterns: tables with the columns r, a, t, n, and optionally use (then only "fit" rows count); the judges'
@@ -231,12 +234,18 @@ def _pattern_counts(table: pa.Table) -> dict[str, int]:
         table = table.filter(pc.equal(table["use"], "fit"))
     counts: dict[str, int] = {}
     for row in table.select(["r", "a", "t", "n"]).to_pylist():
-        pattern = "".join("?" if row[name] is None else str(row[name]) for name in "rat")
+        pattern = "".join(_sign(row, name) for name in "rat")
         counts[pattern] = counts.get(pattern, 0) + row["n"]
     return {pattern: count for pattern, count in counts.items() if count}
 
 
-def density_plot(draws: Mapping[str, pa.Table], quantity: str = "p_g", prior: Sequence[float] = ()) -> str | None:
+def _sign(row: Mapping[str, int | None], name: str) -> str:
+    if name == "t" and row["a"] == 1:
+        return "–"  # an abstention has no T: that is no missing label
+    return "?" if row[name] is None else str(row[name])
+
+
+def density_figure(draws: Mapping[str, pa.Table], quantity: str = "p_g", prior: Sequence[float] = ()) -> str | None:
     """The posterior density of one probability, a ridge per configuration; the prior's as a dashed line.
 
     draws: posterior draws per configuration; those without the quantity are left out. prior: draws from the prior.
@@ -301,15 +310,16 @@ def _density(values: Any, grid: Any) -> Any:
     return kernel @ counts / (len(values) * width * np.sqrt(2 * np.pi))
 
 
-def allocation_plot(allocation: pa.Table) -> str | None:
+def allocation_figure(allocation: pa.Table) -> str:
     """RMSE and mean width of the 95 % interval of P(G=1) against the budget, a line per strategy.
 
-    Bars are one Monte Carlo standard error to either side. A pair of panels per configuration.
+    Bars are one Monte Carlo standard error to either side. A pair of panels per configuration. Where no replicate
+    gave an estimate, the figure says so.
     """
     points = study_points(allocation)
     configs = list(dict.fromkeys(point.config for point in points))
     if not configs:
-        return None
+        return _no_estimates()
     strategies = list(dict.fromkeys(point.strategy for point in points))
     with drawing("allocation"):
         figure = new_figure(0.8 + 3.2 * len(configs))
@@ -322,6 +332,14 @@ def allocation_plot(allocation: pa.Table) -> str | None:
         handles, names = grid[0][0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside upper right", ncols=min(4, len(names)))
         return to_svg(figure, "Error and interval width against the labelling budget, per strategy")
+
+
+def _no_estimates() -> str:
+    words = "No replicate of the allocation study gave an estimate of P(G=1)."
+    with drawing("allocation"):
+        figure = new_figure(0.8)
+        figure.text(0.5, 0.5, words, ha="center", va="center")
+        return to_svg(figure, words)
 
 
 def _study_panel(axes: Any, points: Sequence[Any], strategies: list[str], what: str, title: str) -> None:

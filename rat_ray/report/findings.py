@@ -58,7 +58,7 @@ def results(report: ReportInput, configurations: Sequence[Configuration]) -> str
         _bounds(configurations),
         terms([(name_of(name).symbol, name_of(name).description) for name in HEADLINE]),
         figure(
-            figures.interval_plot(configurations, report.full_values),
+            figures.interval_figure(configurations, report.full_values),
             "How to read it: in each row the dot is the best estimate and the line its 95 % interval, so the shorter "
             f"the line, the more the labels tell.{beside}{grey}",
         ),
@@ -146,7 +146,7 @@ def six_states(report: ReportInput) -> str:
         paragraph("Items whose labels are complete, by what retrieval, abstention and the answer came to."),
         table(columns, rows),
         figure(
-            figures.states_plot(report.states),
+            figures.states_figure(report.states),
             "How to read it: the plain blue part of each bar is what the system should do, so the longer it is the "
             "better, and the hatched parts are its four ways to go wrong.",
         ),
@@ -160,9 +160,9 @@ def observed_patterns(report: ReportInput) -> str:
     return section(
         "Which labels were there",
         figure(
-            figures.patterns_plot(report.patterns),
+            figures.patterns_figure(report.patterns),
             "How to read it: each cell counts the items with this combination of labels, a question mark is a missing "
-            "label, and the darker the cell the larger its share of the row.",
+            "label, a dash means that an abstention has no T, and the darker the cell the larger its share of the row.",
         ),
     )
 
@@ -171,7 +171,7 @@ def third_figure(report: ReportInput, configurations: Sequence[Configuration]) -
     """The allocation study, else the density of P(G=1), else the judges: what the data allow."""
     if report.allocation is not None and report.allocation.num_rows:
         return _allocation(report.allocation)
-    density = figures.density_plot(report.draws, prior=report.prior_p_g)
+    density = figures.density_figure(report.draws, prior=report.prior_p_g)
     if density is not None:
         before = " The dashed line is what was assumed before any label was seen." if report.prior_p_g else ""
         caption = (
@@ -182,7 +182,7 @@ def third_figure(report: ReportInput, configurations: Sequence[Configuration]) -
     return section(
         "How good the judges are",
         figure(
-            figures.judge_plot(configurations),
+            figures.judge_figure(configurations),
             "How to read it: a useful judge has its left dot near 1 and its right dot near 0; where the two are alike, "
             "its verdicts say nothing.",
         ),
@@ -218,9 +218,9 @@ def _allocation(allocation: pa.Table) -> str:
     return section(
         "Which labels to buy",
         figure(
-            figures.allocation_plot(allocation),
+            figures.allocation_figure(allocation),
             "How to read it: the lower a line, the closer (left) and the surer (right) the estimate for the same "
-            "money; bars are one Monte Carlo standard error to either side, so lines whose bars overlap may not differ.",
+            "money; bars are one Monte Carlo standard error each way, so lines whose bars overlap may not differ.",
         ),
         details("The numbers behind it (± one Monte Carlo standard error)", table(columns, rows)),
     )

@@ -115,6 +115,8 @@ def _cell(column: Column, value: str) -> str:
 
 
 def _name_cell(value: str) -> str:
+    if not value:
+        return "<td></td>"
     if len(value) <= _LONG_NAME:
         return f'<th scope="row" class="name">{text(value)}</th>'
     # A long name may break behind its separators rather than anywhere; the whole of it stays findable in the title.

@@ -32,6 +32,11 @@ QUANTITIES: dict[str, Name] = {
     "tau[1]": Name("P(T|A=0,R=1)", "an answer given with the evidence is right"),
     "p_t": Name("P(T=1)", "the question gets a right answer (an abstention is no success)"),
     "p_a": Name("P(A=1)", "the system abstains"),
+    "accuracy": Name("P(T=1|A=0)", "an answer that is given is right"),
+    "guess": Name("P(A=0|R=0)", "the system answers although retrieval failed"),
+    "lucky": Name("P(R=0,A=0,T=1)", "a right answer without the evidence, by luck or memory"),
+    "p_g[r=0]": Name("P(G=1|R=0)", "the system does what it should where retrieval failed"),
+    "p_g[r=1]": Name("P(G=1|R=1)", "the system does what it should where the evidence was there"),
     "p_g": Name("P(G=1)", "the system does what it should: abstains without evidence, answers rightly with it"),
 }
 

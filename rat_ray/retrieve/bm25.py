@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +98,8 @@ class Bm25Index:
         vocabulary = {"": 0}
         ids = [[vocabulary.setdefault(word, len(vocabulary)) for word in words] for words in tokens]
         index = bm25s.BM25(k1=settings.k1, b=settings.b, method=settings.method)
-        with np.errstate(invalid="ignore", divide="ignore"):  # an average length of 0, if all passages are empty
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # an average length of 0, if all passages are empty
             index.index((ids, vocabulary), show_progress=False)
         index.save(folder, show_progress=False)
         write_ids(folder, passages.column("passage_id"))
@@ -146,9 +149,8 @@ class Tokenizer:
     """
 
     def __init__(self, settings: Bm25Settings) -> None:
-        bm25s = _bm25s()
-        names = settings.stopwords or None
-        self._stopwords = frozenset(bm25s.tokenization._infer_stopwords(names))
+        words = _bm25s().tokenization.Tokenizer(stopwords=settings.stopwords or None).stopwords
+        self._stopwords = frozenset(words)
         self._stem = _stemmer(settings.stemmer).stemWords if settings.stemmer else None
         self._split = re.compile(r"(?u)\b\w\w+\b").findall
 
@@ -167,6 +169,7 @@ def _bm25s() -> Any:
         import bm25s
     except ImportError as error:
         raise MissingExtraError("bm25s", "local") from error
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it asks for DEBUG, and would fill everybody's log
     return bm25s
 
 

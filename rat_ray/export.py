@@ -1,0 +1,183 @@
+"""What people get: the files of an `out` folder, written from committed tables, and the report built from those files."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rat_ray.annotate import full_table_values, state_counts
+from rat_ray.errors import InputError
+from rat_ray.output import OutFolder, read_run
+from rat_ray.progress import console
+from rat_ray.report import ReportInput, render
+from rat_ray.report.table import print_table, result_table
+from rat_ray.stage import Runs, StageRecord, versions
+from rat_ray.store import Table
+
+if TYPE_CHECKING:
+    from rat_ray.fitting import Fitted
+    from rat_ray.model import Labels
+    from rat_ray.pipeline import Pipeline
+
+LOUD_SHARE = 0.01  # of rows that failed: above it, the note becomes a warning
+
+
+def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
+    """Write everything of an evaluation to its `out` folder, print the table and the path."""
+    out, results = pipeline.out, pipeline.results
+    for name, table in results.annotations.items():
+        write_partition(out, "annotations", name, table)
+    write_fits(out, results.fitted)
+    if results.allocation is not None:
+        out.write_table("allocation.parquet", results.allocation.read())
+    notes = [*_source_notes(pipeline), *_failure_notes(results.annotations)]
+    facts = {
+        "notes": notes,
+        "trusted": pipeline.job.labels.trusted,
+        "budget": pipeline.job.labels.budget,
+        "verdicts": _verdict_counts(results.verdicts),
+        "seed": pipeline.job.seed,
+        "store": str(pipeline.store.root),
+        "tables": {record.label: record.key for record in records},
+        "stages": [dataclasses.asdict(record) for record in records],
+        "versions": versions(),
+    }
+    _finish(out, facts)
+
+
+def write_fit(out: OutFolder, fitted: Mapping[str, Fitted], labels: Labels, runs: Runs, seed: int) -> None:
+    """Write the results of `rat-ray fit`, print the table and the path."""
+    write_fits(out, fitted)
+    notes = list(labels.notes)
+    if labels.ignored:
+        notes.append(f"columns ignored: {', '.join(labels.ignored)}")
+    facts = {
+        "notes": notes,
+        "seed": seed,
+        "tables": {record.label: record.key for record in runs.records},
+        "stages": [dataclasses.asdict(record) for record in runs.records],
+        "versions": versions(),
+    }
+    _finish(out, facts)
+
+
+def _finish(out: OutFolder, facts: Mapping[str, Any]) -> None:
+    write_report(out, facts)
+    out.finish(facts)
+    screen = console()
+    summary = pq.read_table(out.path / "summary.parquet")
+    print_table(result_table(summary), screen)
+    for note in facts["notes"]:
+        screen.print(note, highlight=False, markup=False, soft_wrap=True)
+    screen.print(f"out: {out.path}", highlight=False, markup=False, soft_wrap=True)
+
+
+def write_fits(out: OutFolder, fitted: Mapping[str, Fitted]) -> None:
+    """summary.parquet over all configurations; posterior/ and patterns/ partitioned by configuration."""
+    out.write_table("summary.parquet", pa.concat_tables([one.summary.read() for one in fitted.values()]))
+    for name, one in fitted.items():
+        write_partition(out, "posterior", name, one.posterior)
+        write_partition(out, "patterns", name, one.patterns)
+
+
+def write_partition(out: OutFolder, folder: str, config: str, table: Table) -> None:
+    """One Hive partition `folder/config=NAME/`, a file per part; the name stands in the path only."""
+    for index, batch in enumerate(table.batches()):
+        rows = batch.drop_columns(["config"]) if "config" in batch.schema.names else batch
+        out.write_table(f"{folder}/config={config}/part-{index:05d}.parquet", rows)
+
+
+def read_partitions(folder: Path) -> dict[str, pa.Table]:
+    """The partitions that `write_partition` wrote, by configuration; empty where there are none."""
+    found: dict[str, pa.Table] = {}
+    for path in sorted(folder.glob("config=*")):
+        parts = [pq.ParquetFile(file).read() for file in sorted(path.glob("*.parquet"))]
+        if parts:
+            found[path.name.removeprefix("config=")] = pa.concat_tables(parts)
+    return found
+
+
+def write_report(out: OutFolder, facts: Mapping[str, Any]) -> None:
+    """Build report.html from the files of the folder and the facts of its run."""
+    out.write_text("report.html", render(report_input(out.path, facts)))
+
+
+def report_input(folder: Path, facts: Mapping[str, Any]) -> ReportInput:
+    """What the report shows of an `out` folder. Raises InputError when it has no summary."""
+    if not (folder / "summary.parquet").exists():
+        raise InputError(f"{folder}: no summary.parquet; is it the out folder of a finished run?")
+    annotations = read_partitions(folder / "annotations")
+    trusted = facts.get("trusted")
+    allocation = folder / "allocation.parquet"
+    named = {name: table for name, table in annotations.items() if trusted}
+    return ReportInput(
+        title=f"RAT report: {folder.resolve().name}",
+        summary=pq.read_table(folder / "summary.parquet"),
+        draws=read_partitions(folder / "posterior"),
+        states={name: state_counts(table, trusted) for name, table in named.items()},
+        full_values={name: full_table_values(table, trusted) for name, table in named.items()},
+        allocation=pq.read_table(allocation) if allocation.exists() else None,
+        verdict_counts=[(one["config"], one["judge"], one["counts"]) for one in facts.get("verdicts", [])],
+        notes=list(facts.get("notes", [])),
+        provenance=_provenance(facts),
+        patterns=read_partitions(folder / "patterns"),
+    )
+
+
+def _provenance(facts: Mapping[str, Any]) -> dict[str, str]:
+    found = {"seed": str(facts.get("seed", ""))}
+    found.update({f"version of {name}": str(value) for name, value in facts.get("versions", {}).items()})
+    found.update({f"table {label}": str(key) for label, key in facts.get("tables", {}).items()})
+    return found
+
+
+def _source_notes(pipeline: Pipeline) -> list[str]:
+    notes = []
+    for name, dataset in pipeline.results.datasets.items():
+        for reason, count in dataset.source.left_out.items():
+            notes.append(f"{name}: {count} questions left out: {reason}")
+        for what, count in dataset.source.notes.items():
+            notes.append(f"{name}: {what}: {count}")
+    return notes
+
+
+def _failure_notes(annotations: Mapping[str, Table]) -> list[str]:
+    notes = []
+    for name, table in annotations.items():
+        errors: Iterable[str] = pc.drop_null(table.read(["error"]).column("error")).to_pylist()
+        counted = Counter(errors)
+        failed = sum(counted.values())
+        if failed:
+            loud = "WARNING: " if failed > LOUD_SHARE * table.num_rows else ""
+            commonest = counted.most_common(1)[0][0]
+            notes.append(
+                f"{loud}{name}: {failed} of {table.num_rows} rows failed and are not in the fit "
+                f"(most often: {commonest})"
+            )
+    return notes
+
+
+def _verdict_counts(verdicts: Mapping[str, Mapping[str, Table]]) -> list[dict[str, Any]]:
+    return [
+        {"config": config, "judge": judge, "counts": dict(Counter(table.read(["status"])["status"].to_pylist()))}
+        for config, judges in verdicts.items()
+        for judge, table in judges.items()
+    ]
+
+
+def read_finished(folder: str, what: str) -> tuple[Path, dict[str, Any]]:
+    """An `out` folder of a finished run and its run.json. Raises InputError when it is not one."""
+    path = Path(folder).expanduser()
+    run = read_run(path)
+    if run is None:
+        raise InputError(f"run={folder}: no run.json there; give the out folder of a finished `rat-ray {what}`")
+    if run.get("status") != "complete":
+        raise InputError(f"run={folder}: that run is not finished; run it again to complete it")
+    return path, run

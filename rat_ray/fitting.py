@@ -1,0 +1,210 @@
+"""Fits as stages (annotations -> patterns -> posterior -> summary), and `rat-ray fit` on a label file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rat_ray import tables
+from rat_ray.cluster import Cluster, ClusterSettings, Resources
+from rat_ray.errors import InputError
+from rat_ray.export import write_fit
+from rat_ray.model import (
+    Columns,
+    DiagnosticsSettings,
+    EngineSettings,
+    FitSettings,
+    Labels,
+    PatternsWorker,
+    PosteriorWorker,
+    Prior,
+    SummaryWorker,
+    quantity_names,
+    read_labels,
+)
+from rat_ray.output import OutFolder
+from rat_ray.settings import build
+from rat_ray.stage import Runs, Stage, digest_of, import_table, key_of
+from rat_ray.store import Store, Table, encode_part
+
+if TYPE_CHECKING:
+    from rat_ray.commands import Context
+
+FITS_HERE = 8  # up to this many fits take less time in this process than Ray takes to start
+ROWS_HERE = 5_000_000  # counting fewer rows takes less time here than on Ray
+
+
+class Fitted(NamedTuple):
+    """The committed tables of one fit."""
+
+    patterns: Table
+    posterior: Table
+    summary: Table
+
+
+class FitJob(Protocol):
+    """The settings that every fit needs, whichever command asks."""
+
+    @property
+    def prior(self) -> Prior: ...
+    @property
+    def engine(self) -> EngineSettings: ...
+    @property
+    def diagnostics(self) -> DiagnosticsSettings: ...
+    @property
+    def seed(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class FitJobSettings:
+    """Everything behind `conf/fit.yaml`."""
+
+    data: str
+    out: str
+    prior: Prior
+    engine: EngineSettings
+    diagnostics: DiagnosticsSettings
+    cluster: ClusterSettings
+    seed: int = 1
+    by: list[str] = field(default_factory=list)
+    t_zero: str = "refuse"
+    columns: Columns = Columns()
+
+    def validate(self) -> None:
+        if self.t_zero not in ("refuse", "wrong"):
+            raise InputError(f"t_zero={self.t_zero}: must be refuse or wrong")
+
+
+def fit_tables(
+    runs: Runs,
+    annotations: Mapping[str, Table],
+    judges: Mapping[str, list[str]],
+    job: FitJob,
+    resources: Resources,
+    count_here: bool,
+    fit_here: bool,
+) -> dict[str, Fitted]:
+    """Fit every annotations table (by configuration name). One fit's key depends on its own rows and settings only."""
+    names = list(annotations)
+    settings = {
+        name: FitSettings(
+            judges=tuple(judges[name]),
+            prior=job.prior,
+            engine=job.engine,
+            diagnostics=job.diagnostics,
+            seed=job.seed,
+            config=name,
+        )
+        for name in names
+    }
+    counted = runs.run(
+        [
+            Stage(
+                table="patterns",
+                label=f"count {name}",
+                settings=settings[name],
+                key_settings={"judges": judges[name]},
+                worker=PatternsWorker,
+                over={"annotations": annotations[name]},
+                schema=tables.patterns_schema(judges[name]),
+                rows="counts",
+                resources=Resources(range_rows=1_000_000),
+            )
+            for name in names
+        ],
+        "count",
+        count_here,
+    )
+    draws = job.engine.chains * job.engine.samples
+    sampled = runs.run(
+        [
+            Stage(
+                table="posterior",
+                label=f"fit {name}",
+                settings=settings[name],
+                worker=PosteriorWorker,
+                over={"patterns": patterns},
+                schema=tables.posterior_schema(quantity_names(judges[name])),
+                rows="whole",
+                expected_rows=draws,
+                resources=resources,
+            )
+            for name, patterns in zip(names, counted, strict=True)
+        ],
+        "fit",
+        fit_here,
+    )
+    summed = runs.run(
+        [
+            Stage(
+                table="summary",
+                label=f"summarise {name}",
+                settings=settings[name],
+                worker=SummaryWorker,
+                over={"posterior": posterior},
+                inputs={"patterns": patterns},
+                schema=tables.SUMMARY,
+                rows="whole",
+                expected_rows=len(quantity_names(judges[name])),
+                resources=resources,
+            )
+            for name, patterns, posterior in zip(names, counted, sampled, strict=True)
+        ],
+        "summarise",
+        small=len(names) <= 100,
+    )
+    return {name: Fitted(*found) for name, *found in zip(names, counted, sampled, summed, strict=True)}
+
+
+def run(context: Context) -> str:
+    """`rat-ray fit`: check the labels, fit each configuration, write `out`."""
+    job = build(FitJobSettings, context.config)
+    out = OutFolder(
+        job.out + (f"/{context.safe_name(f'run{context.suffix}')}" if context.multirun else ""),
+        _own_settings(job),
+        kind="fit",
+    )
+    out.check()
+    labels = read_labels(job.data, job.columns, list(job.by), job.t_zero)
+    configs = pc.unique(labels.table.column("config")).to_pylist()
+    out.claim()
+    store = Store(out.path / ".store")
+    store.prepare()
+    with Cluster(job.cluster) as cluster:
+        runs = Runs(store, cluster, seed=job.seed)
+        imported = {config: _import(store, labels, config) for config in configs}
+        fitted = fit_tables(
+            runs,
+            imported,
+            dict.fromkeys(configs, labels.judges),
+            job,
+            Resources(),
+            count_here=labels.table.num_rows <= ROWS_HERE,
+            fit_here=len(configs) <= FITS_HERE,
+        )
+    write_fit(out, fitted, labels, runs, job.seed)
+    return str(out.path)
+
+
+def _own_settings(job: FitJobSettings) -> dict[str, Any]:
+    return {
+        "data": job.data,
+        "prior": key_of(job.prior),
+        "engine": key_of(job.engine),
+        "diagnostics": key_of(job.diagnostics),
+        "seed": job.seed,
+        "by": job.by,
+        "t_zero": job.t_zero,
+        "columns": key_of(job.columns),
+    }
+
+
+def _import(store: Store, labels: Labels, config: str) -> Table:
+    rows = labels.table.filter(pc.equal(labels.table.column("config"), config))
+    _, digest = encode_part(rows, {})
+    schema: pa.Schema = rows.schema
+    return import_table(store, "labels", digest_of({"labels": digest}), config, schema, lambda: iter([rows]))

@@ -1,0 +1,25 @@
+"""The statistics: from labels to patterns, posterior and summary. Runs without Ray and without a network."""
+
+from __future__ import annotations
+
+from rat_ray.model.diagnostics import DiagnosticsSettings
+from rat_ray.model.engines import EngineSettings
+from rat_ray.model.fit import Fit, fit
+from rat_ray.model.identify import identify
+from rat_ray.model.labels import Columns, Labels, read_labels
+from rat_ray.model.patterns import merge, patterns
+from rat_ray.model.priors import Prior
+
+__all__ = [
+    "Columns",
+    "DiagnosticsSettings",
+    "EngineSettings",
+    "Fit",
+    "Labels",
+    "Prior",
+    "fit",
+    "identify",
+    "merge",
+    "patterns",
+    "read_labels",
+]

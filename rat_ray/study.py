@@ -1,0 +1,110 @@
+"""The allocation study as a stage, inside an evaluation and as `rat-ray allocate run=OUT`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from rat_ray.allocate import TASKS, AllocationSettings, StudySettings, check, print_study, study_stage, tasks
+from rat_ray.cluster import Cluster, ClusterSettings
+from rat_ray.errors import InputError, did_you_mean
+from rat_ray.evaluate import StageResources, StorageSettings
+from rat_ray.export import read_finished, read_partitions
+from rat_ray.model import Prior
+from rat_ray.output import OutFolder
+from rat_ray.progress import console
+from rat_ray.report.figures import allocation_figure
+from rat_ray.settings import build
+from rat_ray.stage import Runs, digest_of, import_table, key_of
+from rat_ray.store import Store, Table, encode_part
+
+if TYPE_CHECKING:
+    from rat_ray.commands import Context
+
+
+class StudyJob(Protocol):
+    """The settings that a study needs, whichever command asks."""
+
+    @property
+    def allocation(self) -> AllocationSettings: ...
+    @property
+    def prior(self) -> Prior: ...
+    @property
+    def resources(self) -> StageResources: ...
+    @property
+    def seed(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class AllocateSettings:
+    """Everything behind `conf/allocate.yaml`."""
+
+    run: str
+    out: str
+    store: str
+    allocation: AllocationSettings
+    prior: Prior
+    cluster: ClusterSettings
+    storage: StorageSettings
+    resources: StageResources
+    seed: int = 1
+
+
+def run_study(runs: Runs, config: str, annotations: Table, trusted: Mapping[str, list[str]], job: StudyJob) -> Table:
+    """The allocation table of one configuration: a task per strategy, budget and replicate, fitted on Ray."""
+    check(annotations.read(), job.allocation, trusted)
+    planned = tasks(job.allocation, config)
+    key = digest_of({"tasks": encode_part(planned, {})[1]})
+    listed = import_table(runs.store, "tasks", key, config, TASKS, lambda: iter([planned]))
+    settings = StudySettings.of(config, trusted, job.allocation, job.prior, job.seed)
+    stage = study_stage(listed, annotations, settings, job.resources.allocate)
+    return runs.run([stage], f"allocation study of {config}")[0]
+
+
+def run(context: Context) -> str:
+    """`rat-ray allocate`: a study on the annotations of a finished run."""
+    job = build(AllocateSettings, context.config)
+    folder, facts = read_finished(job.run, "evaluate")
+    out = OutFolder(job.out, _own_settings(job, facts), kind="allocate")
+    out.check()
+    annotations = read_partitions(folder / "annotations")
+    if not annotations:
+        raise InputError(f"run={job.run}: no annotations/ in it; give the out folder of a `rat-ray evaluate`")
+    config = job.allocation.configuration or next(iter(annotations))
+    if config not in annotations:
+        raise InputError(f"allocation.configuration={config}: not in {folder}{did_you_mean(config, annotations)}")
+    rows = with_config(annotations[config], config)
+    check(rows, job.allocation, facts["trusted"])
+    store = Store(job.store)
+    store.prepare()
+    out.claim()
+    with Cluster(job.cluster) as cluster:
+        runs = Runs(store, cluster, seed=job.seed)
+        key = digest_of({"annotations": encode_part(rows, {})[1]})
+        table = import_table(store, "annotations", key, config, rows.schema, lambda: iter([rows]))
+        allocation = run_study(runs, config, table, facts["trusted"], job).read()
+    out.write_table("allocation.parquet", allocation)
+    out.write_text("allocation.svg", allocation_figure(allocation))
+    out.finish({"run": str(folder.resolve()), "configuration": config, "seed": job.seed})
+    screen = console()
+    print_study(allocation, screen)
+    screen.print(f"out: {out.path}", highlight=False, markup=False, soft_wrap=True)
+    return str(out.path)
+
+
+def with_config(rows: pa.Table, config: str) -> pa.Table:
+    """The rows of a partition with the configuration's name as a column again."""
+    names = pa.array([config] * rows.num_rows, pa.string())
+    return rows.add_column(0, pa.field("config", pa.string(), nullable=False), names)
+
+
+def _own_settings(job: AllocateSettings, facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "run": facts.get("settings_digest", ""),
+        "allocation": key_of(job.allocation),
+        "prior": key_of(job.prior),
+        "seed": job.seed,
+    }

@@ -1,0 +1,108 @@
+"""Parts and manifests: what is written is whole, what is partial is never a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rat_ray import tables
+from rat_ray.errors import InputError, StageError
+from rat_ray.stage import import_table
+from rat_ray.store import Store, encode_part, parse_part, part_name, write_new
+from tests.test_stage import questions
+
+
+def test_part_names_can_be_read_back() -> None:
+    part = parse_part(part_name(8, 16, 8, "0123456789abcdef"))
+    assert part is not None
+    assert (part.start, part.stop, part.rows, part.digest) == (8, 16, 8, "0123456789abcdef")
+    assert parse_part("manifest.json") is None
+    assert parse_part(".tmp-123") is None
+
+
+def test_digest_is_of_the_rows_not_of_the_footer() -> None:
+    table = questions(5)
+    one, other = encode_part(table, {"rat_ray.key": "a"}), encode_part(table, {"rat_ray.key": "b" * 40})
+    assert one[0] != other[0]
+    assert one[1] == other[1]
+    assert encode_part(questions(6), {})[1] != one[1]
+    changed = table.set_column(0, tables.QUESTIONS.field(0), pa.array(["q0", "q1", "q2", "q3", "zz"]))
+    assert encode_part(changed, {})[1] != one[1]
+
+
+def test_digest_does_not_depend_on_how_the_rows_lie_in_memory() -> None:
+    table = questions(10)
+    pieces = pa.concat_tables([table.slice(0, 3), table.slice(3)])
+    assert encode_part(pieces, {})[1] == encode_part(table, {})[1]
+    assert encode_part(questions(20).slice(0, 10), {})[1] == encode_part(table, {})[1]
+
+
+def test_footer_names_key_range_and_rows(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    part = store.write_part("questions", "k", 8, 13, questions(5), tables.QUESTIONS)
+    metadata = pq.ParquetFile(store.folder("questions", "k") / part.name).schema_arrow.metadata
+    assert metadata[b"rat_ray.key"] == b"k"
+    assert metadata[b"rat_ray.range"] == b"8-13"
+    assert metadata[b"rat_ray.rows"] == b"5"
+
+
+def test_write_new_never_replaces(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "file"
+    assert write_new(path, b"first")
+    assert not write_new(path, b"second")
+    assert path.read_bytes() == b"first"
+    assert [p.name for p in path.parent.iterdir()] == ["file"]
+
+
+def test_the_first_of_two_committers_wins(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    first = store.commit("t", "k", {"digest": "1", "rows": 0, "parts": [], "files": False})
+    second = store.commit("t", "k", {"digest": "2", "rows": 9, "parts": [], "files": False})
+    assert first.digest == second.digest == "1"
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 3), (2, 9), (5, 5), (9, 10), (0, 10)])
+def test_read_range_spans_parts(tmp_path: Path, start: int, stop: int) -> None:
+    store = Store(tmp_path)
+    whole = questions(10)
+    batches = [whole.slice(0, 4), whole.slice(4, 3), whole.slice(7)]
+    table = import_table(store, "questions", "k", "q", tables.QUESTIONS, lambda: iter(batches))
+    assert table.read_range(start, stop).equals(whole.slice(start, stop - start))
+
+
+def test_reading_past_the_end_is_refused(tmp_path: Path) -> None:
+    table = import_table(Store(tmp_path), "questions", "k", "q", tables.QUESTIONS, lambda: iter([questions(4)]))
+    with pytest.raises(StageError, match="asked for"):
+        table.read_range(2, 9)
+
+
+def test_a_missing_part_is_named(tmp_path: Path) -> None:
+    table = import_table(Store(tmp_path), "questions", "k", "q", tables.QUESTIONS, lambda: iter([questions(4)]))
+    (table.folder / table.parts[0].name).unlink()
+    with pytest.raises(StageError, match="missing"):
+        table.read()
+
+
+def test_rows_that_do_not_match_the_schema_are_not_written(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(StageError, match="columns differ"):
+        store.write_part("questions", "k", 0, 4, questions(4).drop_columns(["shape"]), tables.QUESTIONS)
+    nan = pa.table({"x": pa.array([float("nan")])})
+    with pytest.raises(StageError, match="NaN"):
+        store.write_part("x", "k", 0, 1, nan, nan.schema)
+    assert store.parts("questions", "k") == []
+
+
+def test_null_columns_keep_their_type_over_parts(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    known = questions(2).set_column(4, tables.QUESTIONS.field("shape"), pa.array(["claim", "open"]))
+    table = import_table(store, "questions", "k", "q", tables.QUESTIONS, lambda: iter([questions(2), known]))
+    assert table.read().column("shape").to_pylist() == [None, None, "claim", "open"]
+
+
+def test_an_address_is_refused_in_this_version() -> None:
+    with pytest.raises(InputError, match="local directory"):
+        Store("s3://bucket/prefix")
