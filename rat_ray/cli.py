@@ -18,8 +18,8 @@ from omegaconf import DictConfig, OmegaConf
 import rat_ray
 from rat_ray import commands
 from rat_ray.errors import InputError, StageError, did_you_mean
+from rat_ray.naming import swept_suffix
 from rat_ray.settings import conf_dir
-from rat_ray.sweep import safe_name, swept_suffix
 
 # Values of these keys are often paths, which Hydra's grammar would trip over (spaces, brackets, equal signs).
 _PATH_KEYS = ("data", "out", "store", "run", "dataset.path", "generator.model_path")
@@ -153,9 +153,8 @@ def _task(command: str, config: DictConfig, swept: Sequence[str]) -> str | None:
         component=_composer(command, overrides),
         multirun=multirun,
         suffix=swept_suffix(overrides, swept) if multirun else "",
-        safe_name=safe_name,
     )
-    return commands.COMMANDS[command].run(context)
+    return commands.run(command, context)
 
 
 def to_plain(config: DictConfig) -> dict[str, Any]:

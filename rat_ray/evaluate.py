@@ -15,6 +15,7 @@ from rat_ray.datasets import DATASETS
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.generate import GENERATORS, load_prompts, resolve
 from rat_ray.model import DiagnosticsSettings, EngineSettings, Prior
+from rat_ray.naming import safe_name
 from rat_ray.retrieve import RETRIEVERS
 from rat_ray.settings import build, conf_dir, fields_of
 
@@ -98,6 +99,14 @@ class Plan(NamedTuple):
     out: Path
 
 
+SETTINGS = EvaluateSettings
+COMPONENTS = {
+    "dataset": tuple(kind.settings for kind in DATASETS.values()),
+    "retriever": tuple(kind.settings for kind in RETRIEVERS.values()),
+    "generator": tuple(kind.settings for kind in GENERATORS.values()),
+}
+
+
 def run(context: Context) -> str:
     """Check everything, run the job, print the table; the path of `out`."""
     from rat_ray.pipeline import Pipeline
@@ -128,7 +137,7 @@ def make_plan(context: Context) -> Plan:
         raise InputError(f"configurations: {', '.join(doubled)} is listed twice")
     out = Path(job.out)
     if context.multirun:
-        out = out / (names[0] if not listed else context.safe_name(f"run{context.suffix}"))
+        out = out / (names[0] if not listed else safe_name(f"run{context.suffix}"))
     return Plan(job, configurations, datasets, retrievers, generators, out)
 
 
@@ -136,7 +145,7 @@ def _configuration(choice: Choice, datasets: Mapping[str, Any], context: Context
     dataset = str(datasets[choice.dataset].name)
     words = [dataset] if several else []
     name = "-".join([*words, choice.retriever, choice.generator]) + context.suffix
-    return Configuration(context.safe_name(name), choice.dataset, choice.retriever, choice.generator)
+    return Configuration(safe_name(name), choice.dataset, choice.retriever, choice.generator)
 
 
 def _add_retriever(name: str, components: _Components, found: dict[str, Any]) -> None:

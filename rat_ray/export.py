@@ -1,4 +1,4 @@
-"""What people get: the files of an `out` folder, written from committed tables, and the report built from those files."""
+"""What people get: the files of an `out` folder, written from committed tables, and the report made of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rat_ray.annotate import full_table_values, state_counts
 from rat_ray.errors import InputError
 from rat_ray.output import OutFolder, read_run
 from rat_ray.progress import console
@@ -55,7 +54,7 @@ def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
 def write_fit(out: OutFolder, fitted: Mapping[str, Fitted], labels: Labels, runs: Runs, seed: int) -> None:
     """Write the results of `rat-ray fit`, print the table and the path."""
     write_fits(out, fitted)
-    notes = list(labels.notes)
+    notes = labels.notes.lines()
     if labels.ignored:
         notes.append(f"columns ignored: {', '.join(labels.ignored)}")
     facts = {
@@ -113,22 +112,33 @@ def report_input(folder: Path, facts: Mapping[str, Any]) -> ReportInput:
     """What the report shows of an `out` folder. Raises InputError when it has no summary."""
     if not (folder / "summary.parquet").exists():
         raise InputError(f"{folder}: no summary.parquet; is it the out folder of a finished run?")
-    annotations = read_partitions(folder / "annotations")
-    trusted = facts.get("trusted")
+    states, full_values = _full_tables(folder, facts.get("trusted"))
     allocation = folder / "allocation.parquet"
-    named = {name: table for name, table in annotations.items() if trusted}
     return ReportInput(
         title=f"RAT report: {folder.resolve().name}",
         summary=pq.read_table(folder / "summary.parquet"),
         draws=read_partitions(folder / "posterior"),
-        states={name: state_counts(table, trusted) for name, table in named.items()},
-        full_values={name: full_table_values(table, trusted) for name, table in named.items()},
+        states=states,
+        full_values=full_values,
         allocation=pq.read_table(allocation) if allocation.exists() else None,
         verdict_counts=[(one["config"], one["judge"], one["counts"]) for one in facts.get("verdicts", [])],
         notes=list(facts.get("notes", [])),
         provenance=_provenance(facts),
         patterns=read_partitions(folder / "patterns"),
     )
+
+
+def _full_tables(
+    folder: Path, trusted: Mapping[str, list[str]] | None
+) -> tuple[dict[str, list[int]], dict[str, dict[str, float | None]]]:
+    """Per configuration the six state counts and the quantities' values with no label hidden, where that is known."""
+    if not trusted:
+        return {}, {}
+    from rat_ray.annotate import full_table_values, state_counts
+
+    annotations = read_partitions(folder / "annotations")
+    states = {name: state_counts(table, trusted) for name, table in annotations.items()}
+    return states, {name: full_table_values(table, trusted) for name, table in annotations.items()}
 
 
 def _provenance(facts: Mapping[str, Any]) -> dict[str, str]:

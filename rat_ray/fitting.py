@@ -13,19 +13,10 @@ from rat_ray import tables
 from rat_ray.cluster import Cluster, ClusterSettings, Resources
 from rat_ray.errors import InputError
 from rat_ray.export import write_fit
-from rat_ray.model import (
-    Columns,
-    DiagnosticsSettings,
-    EngineSettings,
-    FitSettings,
-    Labels,
-    PatternsWorker,
-    PosteriorWorker,
-    Prior,
-    SummaryWorker,
-    quantity_names,
-    read_labels,
-)
+from rat_ray.model import Columns, DiagnosticsSettings, EngineSettings, Labels, Prior, merge, read_labels
+from rat_ray.model.posterior import quantity_columns
+from rat_ray.model.workers import FitSettings, PatternsWorker, PosteriorWorker, SummaryWorker
+from rat_ray.naming import safe_name
 from rat_ray.output import OutFolder
 from rat_ray.settings import build
 from rat_ray.stage import Runs, Stage, digest_of, import_table, key_of
@@ -106,8 +97,7 @@ def fit_tables(
             Stage(
                 table="patterns",
                 label=f"count {name}",
-                settings=settings[name],
-                key_settings={"judges": judges[name]},
+                settings=settings[name].patterns,
                 worker=PatternsWorker,
                 over={"annotations": annotations[name]},
                 schema=tables.patterns_schema(judges[name]),
@@ -120,15 +110,18 @@ def fit_tables(
         count_here,
     )
     draws = job.engine.chains * job.engine.samples
+    quantities = {
+        name: list(quantity_columns(merge([table.read()]))) for name, table in zip(names, counted, strict=True)
+    }
     sampled = runs.run(
         [
             Stage(
                 table="posterior",
                 label=f"fit {name}",
-                settings=settings[name],
+                settings=settings[name].posterior,
                 worker=PosteriorWorker,
                 over={"patterns": patterns},
-                schema=tables.posterior_schema(quantity_names(judges[name])),
+                schema=tables.posterior_schema(quantities[name]),
                 rows="whole",
                 expected_rows=draws,
                 resources=resources,
@@ -143,13 +136,13 @@ def fit_tables(
             Stage(
                 table="summary",
                 label=f"summarise {name}",
-                settings=settings[name],
+                settings=settings[name].summary,
                 worker=SummaryWorker,
                 over={"posterior": posterior},
                 inputs={"patterns": patterns},
                 schema=tables.SUMMARY,
                 rows="whole",
-                expected_rows=len(quantity_names(judges[name])),
+                expected_rows=len(quantities[name]),
                 resources=resources,
             )
             for name, patterns, posterior in zip(names, counted, sampled, strict=True)
@@ -160,16 +153,16 @@ def fit_tables(
     return {name: Fitted(*found) for name, *found in zip(names, counted, sampled, summed, strict=True)}
 
 
+SETTINGS = FitJobSettings
+
+
 def run(context: Context) -> str:
     """`rat-ray fit`: check the labels, fit each configuration, write `out`."""
     job = build(FitJobSettings, context.config)
-    out = OutFolder(
-        job.out + (f"/{context.safe_name(f'run{context.suffix}')}" if context.multirun else ""),
-        _own_settings(job),
-        kind="fit",
-    )
-    out.check()
     labels = read_labels(job.data, job.columns, list(job.by), job.t_zero)
+    folder = job.out + (f"/{safe_name(f'run{context.suffix}')}" if context.multirun else "")
+    out = OutFolder(folder, _own_settings(job, labels), kind="fit")
+    out.check()
     configs = pc.unique(labels.table.column("config")).to_pylist()
     out.claim()
     store = Store(out.path / ".store")
@@ -190,9 +183,10 @@ def run(context: Context) -> str:
     return str(out.path)
 
 
-def _own_settings(job: FitJobSettings) -> dict[str, Any]:
+def _own_settings(job: FitJobSettings, labels: Labels) -> dict[str, Any]:
     return {
         "data": job.data,
+        "labels": encode_part(labels.table, {})[1],
         "prior": key_of(job.prior),
         "engine": key_of(job.engine),
         "diagnostics": key_of(job.diagnostics),

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from rat_ray import tables
 from rat_ray.annotate import (
     AnnotateSettings,
@@ -66,6 +64,7 @@ class Pipeline:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.job = plan.job
+        self.sources = {name: load(settings) for name, settings in plan.datasets.items()}
         self.out = OutFolder(plan.out, self._own_settings(), kind="evaluate")
         self.store = Store(self.job.store)
         self.results = Results()
@@ -74,12 +73,11 @@ class Pipeline:
     def run(self) -> Path:
         """Do the whole job and print its table. Bad input raises InputError before anything is written."""
         self.out.check()
-        sources = {name: load(settings) for name, settings in self.plan.datasets.items()}
         self.store.prepare()
         self.out.claim()
         with Cluster(self.job.cluster) as cluster:
             runs = Runs(self.store, cluster, seed=self.job.seed)
-            self._import(sources)
+            self._import()
             self._retrieve(runs)
             self._answer(runs)
             self._judge(runs)
@@ -98,6 +96,7 @@ class Pipeline:
         return {
             "configurations": [dataclasses.asdict(c) for c in self.plan.configurations],
             "datasets": key_of(self.plan.datasets),
+            "sources": {name: source.digest for name, source in self.sources.items()},
             "retrievers": key_of(self.plan.retrievers),
             "generators": key_of(self.plan.generators),
             "judge": key_of(job.judge),
@@ -111,8 +110,8 @@ class Pipeline:
 
     # --- levels -------------------------------------------------------------------------------------------------
 
-    def _import(self, sources: Mapping[str, Source]) -> None:
-        for name, source in sources.items():
+    def _import(self) -> None:
+        for name, source in self.sources.items():
             passages = import_table(
                 self.store,
                 "passages",
@@ -221,14 +220,14 @@ class Pipeline:
         judge = self.job.judge
         if judge is None:
             return
+        stages: dict[str, Callable[[Configuration], Stage]] = {"t": self._verdict_t_stage}
+        if "r" in judge.variables:
+            contexts: dict[str, Table] = {}
+            self._per_configuration(runs, "contexts", self._contexts_stage, contexts, small=self._small())
+            stages["r"] = lambda configuration: self._verdict_r_stage(configuration, contexts)
         for variable in judge.variables:
-            stage_of = self._verdict_r_stage if variable == "r" else self._verdict_t_stage
-            if variable == "r":
-                contexts: dict[str, Table] = {}
-                self._per_configuration(runs, "contexts", self._contexts_stage, contexts, small=self._small())
-                stage_of = lambda configuration: self._verdict_r_stage(configuration, contexts)  # noqa: E731
             found: dict[str, Table] = {}
-            self._per_configuration(runs, f"judge {variable}", stage_of, found)
+            self._per_configuration(runs, f"judge {variable}", stages[variable], found)
             for name, table in found.items():
                 self.results.verdicts[name][f"{variable}@{judge.name}"] = table
 

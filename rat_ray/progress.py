@@ -25,8 +25,9 @@ def duration(seconds: float) -> str:
 class StageProgress:
     """Counts the rows of one stage. `reused` rows were there before and do not count for the rate."""
 
-    def __init__(self, label: str, total: int, reused: int, console: Console) -> None:
+    def __init__(self, label: str, total: int, reused: int, console: Console, unit: str = "rows") -> None:
         self.label = label
+        self.unit = unit
         self.total = total
         self.reused = reused
         self.done = reused
@@ -77,9 +78,9 @@ class StageProgress:
     def _state(self, final: bool = False) -> str:
         fresh = self.done - self.reused
         rate = fresh / self.seconds if self.seconds > 0 else 0.0
-        words = [f"{self.done:,}/{self.total:,} rows"]
+        words = [f"{self.done:,}/{self.total:,} {self.unit}"]
         if fresh:
-            words.append(f"{rate:,.1f} rows/s")
+            words.append(f"{rate:,.1f} {self.unit}/s")
         if self.reused:
             words.append(f"{self.reused:,} reused")
         if final:

@@ -25,6 +25,9 @@ class ReportSettings:
     run: str
 
 
+SETTINGS = ReportSettings
+
+
 def run(context: Context) -> str:
     """Render `report.html` of the folder anew and print its table."""
     job = build(ReportSettings, context.config)

@@ -257,15 +257,16 @@ class Runs:
             for start, stop in bounds
             if (start, stop) not in parts[index]
         ]
-        total = sum(stage.num_rows for stage in stages)
-        waiting = sum(unit["stop"] - unit["start"] for unit in units)
+        whole = all(stage.rows == "whole" for stage in stages)  # such as fits: one piece of work per table
+        total = len(stages) if whole else sum(stage.num_rows for stage in stages)
+        waiting = len(units) if whole else sum(unit["stop"] - unit["start"] for unit in units)
         fresh = [0] * len(stages)
         errors = [0] * len(stages)
         seconds = [0.0] * len(stages)
         began = datetime.now(UTC)
         screen = console()
         screen.quiet = self._quiet
-        with StageProgress(title, total, total - waiting, screen) as progress:
+        with StageProgress(title, total, total - waiting, screen, "fits" if whole else "rows") as progress:
             for receipt in self._receipts(stages, keys, units, small):
                 index = receipt["stage"]
                 _raise_failure(stages[index], receipt)
@@ -274,7 +275,7 @@ class Runs:
                 fresh[index] += part.stop - part.start
                 errors[index] += receipt["errors"]
                 seconds[index] += receipt["seconds"]
-                progress.advance(part.stop - part.start)
+                progress.advance(1 if whole else part.stop - part.start)
         tables = []
         for index, (stage, key) in enumerate(zip(stages, keys, strict=True)):
             covering = _covering(stage, ranges[index], parts[index])

@@ -26,6 +26,7 @@ from rat_ray.tables import check_table
 
 MANIFEST = "manifest.json"
 RANGES = "ranges.json"
+_FOOTER = (b"rat_ray.key", b"rat_ray.range", b"rat_ray.rows", b"ARROW:schema")
 _PART = re.compile(r"^part-(\d{12})-(\d{12})-(\d+)-([0-9a-f]{16})(\.parquet)?$")
 
 
@@ -68,11 +69,13 @@ def parse_part(name: str) -> Part | None:
 def encode_part(table: pa.Table, metadata: Mapping[str, str]) -> tuple[bytes, str]:
     """Parquet bytes of a part, and the digest of its content.
 
-    The digest covers the schema and the encoded data pages but not the footer, so equal rows have equal digests
-    whatever stage wrote them (that is what lets two generators with the same contexts share one judge).
+    The digest covers the schema and the encoded data pages but not the footer (where the table's own metadata go,
+    such as the seconds that a fit took), so equal rows have equal digests whatever stage wrote them: that is what
+    lets two generators with the same contexts share one judge.
     """
     plain = table.replace_schema_metadata(None).combine_chunks()
-    stamped = plain.replace_schema_metadata(dict(metadata))
+    own = {name.decode(): value.decode() for name, value in (table.schema.metadata or {}).items()}
+    stamped = plain.replace_schema_metadata({**own, **metadata})
     sink = pa.BufferOutputStream()
     pq.write_table(stamped, sink, compression="zstd", row_group_size=max(1, plain.num_rows), store_schema=True)
     data: bytes = sink.getvalue().to_pybytes()
@@ -156,7 +159,8 @@ class Table:
             table = file.read(columns=columns)
         if table.num_rows != part.rows:
             raise StageError(f"{path} holds {table.num_rows} rows, its manifest says {part.rows}")
-        return table.replace_schema_metadata(None)
+        own = {n: v for n, v in (table.schema.metadata or {}).items() if n not in _FOOTER}
+        return table.replace_schema_metadata(own or None)
 
 
 class Store:
@@ -230,7 +234,7 @@ class Store:
         """Check the rows against the schema and write them as the part of input rows [start, stop)."""
         check_table(rows, schema, f"{table} rows [{start}, {stop})")
         metadata = {"rat_ray.key": key, "rat_ray.range": f"{start}-{stop}", "rat_ray.rows": str(rows.num_rows)}
-        data, digest = encode_part(rows.cast(schema), metadata)
+        data, digest = encode_part(rows.cast(schema).replace_schema_metadata(rows.schema.metadata), metadata)
         name = part_name(start, stop, rows.num_rows, digest)
         write_new(self.folder(table, key) / name, data)
         return Part(name, start, stop, rows.num_rows, digest)

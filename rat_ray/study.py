@@ -64,6 +64,9 @@ def run_study(runs: Runs, config: str, annotations: Table, trusted: Mapping[str,
     return runs.run([stage], f"allocation study of {config}")[0]
 
 
+SETTINGS = AllocateSettings
+
+
 def run(context: Context) -> str:
     """`rat-ray allocate`: a study on the annotations of a finished run."""
     job = build(AllocateSettings, context.config)

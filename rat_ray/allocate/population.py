@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rat_ray.allocate.settings import StudySettings
+from rat_ray.allocate.settings import AllocationSettings, StudySettings
 from rat_ray.errors import InputError, did_you_mean
-from rat_ray.model.patterns import MISSING, TRUSTED
+from rat_ray.model.patterns import MISSING, TRUSTED, source_columns
 from rat_ray.model.posterior import PARAMETERS, derive
 from rat_ray.seeds import rank_key
 
@@ -30,47 +30,46 @@ def trusted_columns(trusted: Mapping[str, Sequence[str]]) -> dict[str, list[str]
     return {variable: [f"{variable}@{source}" for source in trusted.get(variable, ())] for variable in TRUSTED}
 
 
-def columns_read(settings: StudySettings) -> list[str]:
-    """The columns of an annotations table that a study needs."""
-    sources = [column for columns in trusted_columns(settings.trusted).values() for column in columns]
-    return ["config", "question_id", "error", *sources]
+def read_population(annotations: pa.Table, trusted: Mapping[str, Sequence[str]]) -> Population:
+    """The complete items: generated without an error, r and a known, and t where the system answered.
 
-
-def read_population(annotations: pa.Table, settings: StudySettings) -> Population:
-    """The configuration's complete items: generated without an error, r and a known, and t where the system answered.
-
-    Raises InputError for a source that is not named or has no column.
+    annotations: of one configuration. Raises InputError for a source that is not named or has no column.
     """
-    labels = _trusted_labels(annotations, settings)
+    ids, labels = _trusted_labels(annotations, trusted)
     r, a, t = (labels[name] for name in TRUSTED)
     usable = (r != MISSING) & (a != MISSING) & ((a == 1) | (t != MISSING))
-    t = np.where(a == 1, MISSING, t)
-    ids = np.array(labels.ids, dtype=object)[usable].tolist()
-    return Population(ids, r[usable], a[usable], t[usable].astype(np.int8))
+    kept = [question_id for question_id, keep in zip(ids, usable.tolist(), strict=True) if keep]
+    return Population(kept, r[usable], a[usable], np.where(a == 1, MISSING, t)[usable].astype(np.int8))
 
 
-def check(annotations: pa.Table, settings: StudySettings) -> None:
-    """Refuse a study that cannot run, before its first fit.
+def check(annotations: pa.Table, settings: AllocationSettings, trusted: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a study that cannot run, before its first fit. annotations: of one configuration.
 
     Raises InputError where a trusted source has no column or no label, no item was answered, or the base does not fit.
     """
-    labels = _trusted_labels(annotations, settings)
-    what = f"allocation: config {settings.config!r}"
-    if not labels.ids:
+    settings.validate()
+    ids, labels = _trusted_labels(annotations, trusted)
+    what = f"allocation: config {_config_of(annotations)!r}"
+    if not ids:
         raise InputError(f"{what} has no rows without an error; choose another allocation.configuration")
-    for variable, columns in trusted_columns(settings.trusted).items():
-        answered = labels["a"] == 0
-        if variable == "t" and not answered.any():
-            raise InputError(f"{what}: no item was answered (a = 0 on none of {len(answered)}), so T tells nothing")
+    columns = {variable: ", ".join(names) for variable, names in trusted_columns(trusted).items()}
+    advice = "name sources that have labels in labels.trusted"
+    for variable in ("r", "a"):
         if not (labels[variable] != MISSING).any():
-            raise InputError(
-                f"{what}: {', '.join(columns)} hold no label at all; name sources that have labels in labels.trusted"
-            )
-    items = len(read_population(annotations, settings).a)
+            raise InputError(f"{what}: no trusted label in {columns[variable]}; {advice}.{variable}")
+    answered = labels["a"] == 0
+    if not answered.any():
+        raise InputError(
+            f"{what}: the system answered none of its {len(ids)} items ({columns['a']} is nowhere 0), so there is no T "
+            "to label; choose another allocation.configuration"
+        )
+    if not (labels["t"][answered] != MISSING).any():
+        raise InputError(f"{what}: no trusted label of an answered item in {columns['t']}; {advice}.t")
+    items = len(read_population(annotations, trusted).a)
     if settings.base > items:
         raise InputError(
-            f"{what}: allocation.base={settings.base}, but only {items} of {len(labels.ids)} items have complete "
-            "trusted labels; lower the base or label more items"
+            f"{what}: allocation.base={settings.base}, but only {items} of {len(ids)} items have complete trusted "
+            "labels; lower the base or label more items"
         )
 
 
@@ -96,32 +95,30 @@ def targets(population: Population, quantities: Sequence[str]) -> dict[str, floa
     return {name: float(low[name]) if np.isclose(low[name], high[name]) else None for name in quantities}
 
 
-class _Labels(NamedTuple):
-    ids: list[str]
-    values: dict[str, np.ndarray]
-
-    def __getitem__(self, variable: str) -> np.ndarray:  # type: ignore[override]
-        return self.values[variable]
-
-
-def _trusted_labels(annotations: pa.Table, settings: StudySettings) -> _Labels:
-    """The configuration's rows without an error, each variable from the first trusted source that has a label."""
-    columns = trusted_columns(settings.trusted)
+def _trusted_labels(
+    annotations: pa.Table, trusted: Mapping[str, Sequence[str]]
+) -> tuple[list[str], dict[str, np.ndarray]]:
+    """Ids of the rows without an error, and r, a, t of each: from the first trusted source that has a label."""
+    columns = trusted_columns(trusted)
     for variable, sources in columns.items():
         if not sources:
-            raise InputError(f"labels.trusted.{variable} names no source; the allocation study needs one")
+            raise InputError(f"labels.trusted.{variable} names no source; an allocation study needs one")
         for column in sources:
             if column not in annotations.schema.names:
-                known = [name for name in annotations.schema.names if name.startswith(f"{variable}@")]
-                raise InputError(f"the annotations have no column {column!r}{did_you_mean(column, known)}")
-    rows = annotations.filter(
-        pc.and_(pc.equal(annotations.column("config"), settings.config), pc.is_null(annotations.column("error")))
-    )
-    values = {}
-    for variable, sources in columns.items():
-        labels = pc.coalesce(*(rows.column(column) for column in sources))
-        values[variable] = pc.fill_null(labels, MISSING).to_numpy().astype(np.int8)
-    return _Labels(rows.column("question_id").to_pylist(), values)
+                raise InputError(
+                    f"labels.trusted.{variable}: the annotations have no column {column!r}"
+                    f"{did_you_mean(column, source_columns(annotations.schema.names))}"
+                )
+    rows = annotations.filter(pc.is_null(annotations.column("error")))
+    labels = {
+        variable: pc.fill_null(pc.coalesce(*(rows.column(source) for source in sources)), MISSING).to_numpy()
+        for variable, sources in columns.items()
+    }
+    return rows.column("question_id").to_pylist(), labels
+
+
+def _config_of(annotations: pa.Table) -> str:
+    return str(annotations.column("config")[0].as_py()) if annotations.num_rows else ""
 
 
 def _share(labels: np.ndarray) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -78,28 +78,34 @@ class StudySettings:
     prior: Prior
     seed: int
 
+    @classmethod
+    def of(
+        cls,
+        config: str,
+        trusted: Mapping[str, Sequence[str]],
+        allocation: AllocationSettings,
+        prior: Prior,
+        seed: int,
+    ) -> StudySettings:
+        """The part of the settings that every fit of a study on this configuration depends on."""
+        return cls(
+            config=config,
+            trusted={variable: list(sources) for variable, sources in trusted.items()},
+            base=allocation.base,
+            cost_r=allocation.cost_r,
+            cost_t=allocation.cost_t,
+            quantities=allocation.quantities,
+            chains=allocation.chains,
+            warmup=allocation.warmup,
+            samples=allocation.samples,
+            prior=prior,
+            seed=seed,
+        )
+
     @property
     def engine(self) -> EngineSettings:
+        """How each fit samples."""
         return EngineSettings(chains=self.chains, warmup=self.warmup, samples=self.samples)
-
-
-def study_settings(
-    settings: AllocationSettings, config: str, trusted: dict[str, list[str]], prior: Prior, seed: int
-) -> StudySettings:
-    """The part of the settings that every fit of the study on this configuration depends on."""
-    return StudySettings(
-        config=config,
-        trusted=trusted,
-        base=settings.base,
-        cost_r=settings.cost_r,
-        cost_t=settings.cost_t,
-        quantities=settings.quantities,
-        chains=settings.chains,
-        warmup=settings.warmup,
-        samples=settings.samples,
-        prior=prior,
-        seed=seed,
-    )
 
 
 def tasks(settings: AllocationSettings, config: str) -> pa.Table:

@@ -34,11 +34,13 @@ def summarise(allocation: pa.Table) -> pa.Table:
         "covered": allocation.column("covered").cast(pa.float64()),
         "cost": allocation.column("cost"),
     }
-    measured = pa.table({**{name: allocation.column(name) for name in _CELL}, **values})
+    # Arrow promises no order of the groups.
+    row = pa.array(range(allocation.num_rows), pa.int64())
+    measured = pa.table({**{name: allocation.column(name) for name in _CELL}, **values, "row": row})
     spread = pc.VarianceOptions(ddof=1)
     statistics = [(name, "mean") for name in values] + [(name, "stddev", spread) for name in values]
-    counts = [("square", "count"), ([], "count_all")]
-    cells = measured.group_by(_CELL, use_threads=False).aggregate([*statistics, *counts])
+    counts = [("square", "count"), ([], "count_all"), ("row", "min")]
+    cells = measured.group_by(_CELL).aggregate([*statistics, *counts]).sort_by("row_min")
     replicates = cells.column("square_count")
     rmse = pc.sqrt(cells.column("square_mean"))
     positive = pc.if_else(pc.greater(rmse, 0.0), rmse, None)

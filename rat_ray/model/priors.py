@@ -45,18 +45,19 @@ def beta_sd(beta: Beta) -> float:
     return math.sqrt(a * b / ((a + b) ** 2 * (a + b + 1)))
 
 
-def prior_draws(prior: Prior, draws: int = _DRAWS) -> dict[str, np.ndarray]:
-    """Independent draws of the parameters (draws,), by numpy with a fixed seed: `rho`, `alpha0`, ..., `tpr`, `fpr`."""
+def parameter_draws(prior: Prior, draws: int = _DRAWS) -> tuple[np.ndarray, ...]:
+    """Prior draws of rho, alpha0, alpha1, tau0 and tau1, (draws,) each, by numpy with a fixed seed."""
     rng = np.random.default_rng(_SEED)
-    names = [field.name for field in fields(prior) if field.name not in ("tpr", "fpr")]
-    drawn = {name: _draw(rng, getattr(prior, name), draws) for name in names}
-    drawn["tpr"], drawn["fpr"] = _better_than_chance(prior, rng, draws)
-    return drawn
+    return tuple(_draw(rng, beta, draws) for beta in (prior.rho, prior.alpha0, prior.alpha1, prior.tau0, prior.tau1))
 
 
-def _better_than_chance(prior: Prior, rng: np.random.Generator, draws: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draws of (tpr, fpr) given tpr > fpr, by rejection."""
-    tpr, fpr = _draw(rng, prior.tpr, 20 * draws), _draw(rng, prior.fpr, 20 * draws)
+def judge_draws(prior: Prior, draws: int = _DRAWS) -> tuple[np.ndarray, np.ndarray]:
+    """Prior draws of a judge's (tpr, fpr) given tpr > fpr, by rejection: at most `draws` of them.
+
+    Raises InputError when the prior leaves hardly any.
+    """
+    rng = np.random.default_rng(_SEED + 1)
+    tpr, fpr = _draw(rng, prior.tpr, 10 * draws), _draw(rng, prior.fpr, 10 * draws)
     kept = np.flatnonzero(tpr > fpr)[:draws]
     if len(kept) < draws // 20:
         raise InputError(

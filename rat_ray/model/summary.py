@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from functools import lru_cache
+
 import numpy as np
 import pyarrow as pa
 
@@ -15,7 +18,7 @@ from rat_ray.model.posterior import (
     item_count,
     quantities_of,
 )
-from rat_ray.model.priors import Beta, Prior, beta_sd, prior_draws
+from rat_ray.model.priors import Beta, Prior, beta_sd, judge_draws, parameter_draws
 from rat_ray.tables import SUMMARY
 
 _QUANTILES = {"q2.5": 0.025, "q5": 0.05, "q50": 0.5, "q95": 0.95, "q97.5": 0.975}
@@ -75,27 +78,28 @@ def status_of(summary: pa.Table) -> Status:
 
 def prior_sd(prior: Prior, quantities: list[str]) -> dict[str, float]:
     """Each quantity's prior standard deviation: exact for Betas, by 20,000 fixed draws for the others."""
-    betas: dict[str, Beta] = {
-        "rho": prior.rho,
-        "alpha[0]": prior.alpha0,
-        "alpha[1]": prior.alpha1,
-        "tau[0]": prior.tau0,
-        "tau[1]": prior.tau1,
-        "p_g[r=0]": prior.alpha0,
-        "guess": prior.alpha0,
-    }
-    drawn = prior_draws(prior)
-    base = derive(
-        dict(zip(PARAMETERS, (drawn[name] for name in ("rho", "alpha0", "alpha1", "tau0", "tau1")), strict=True))
-    )
-    sds = {name: float(np.std(base[name])) for name in BASE_QUANTITIES}
-    sds |= {name: beta_sd(beta) for name, beta in betas.items()}
-    kinds = {
-        "tpr": float(np.std(drawn["tpr"])),
-        "fpr": float(np.std(drawn["fpr"])),
-        "yes": beta_sd(prior.yes_abstained),
-    }
-    return {name: sds[name] if name in sds else kinds[name.partition("[")[0]] for name in quantities}
+    key = tuple(tuple(getattr(prior, field.name)) for field in fields(prior))
+    sds = _base_prior_sds(key)
+    rates = _judge_prior_sds(key) if any(name not in sds for name in quantities) else {}
+    return {name: sds[name] if name in sds else rates[name.partition("[")[0]] for name in quantities}
+
+
+# A study fits thousands of tables under one prior.
+@lru_cache(maxsize=16)
+def _base_prior_sds(key: tuple[Beta, ...]) -> dict[str, float]:
+    prior = Prior(*key)
+    base = derive(dict(zip(PARAMETERS, parameter_draws(prior), strict=True)))
+    betas = (prior.rho, prior.alpha0, prior.alpha1, prior.tau0, prior.tau1)
+    exact = {name: beta_sd(beta) for name, beta in zip(PARAMETERS, betas, strict=True)}
+    exact |= {"p_g[r=0]": beta_sd(prior.alpha0), "guess": beta_sd(prior.alpha0)}
+    return {name: exact[name] if name in exact else float(np.std(base[name])) for name in BASE_QUANTITIES}
+
+
+@lru_cache(maxsize=16)
+def _judge_prior_sds(key: tuple[Beta, ...]) -> dict[str, float]:
+    prior = Prior(*key)
+    tpr, fpr = judge_draws(prior)
+    return {"tpr": float(np.std(tpr)), "fpr": float(np.std(fpr)), "yes": beta_sd(prior.yes_abstained)}
 
 
 def _moments(values: np.ndarray) -> dict[str, float | None]:

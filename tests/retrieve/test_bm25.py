@@ -123,11 +123,10 @@ def test_depth_cuts_and_may_exceed_the_corpus(tmp_path: Path) -> None:
 
 
 def test_copies_of_a_passage_come_in_the_order_of_their_ids(tmp_path: Path) -> None:
-    passages = passages_table(
-        [(f"c{n:02d}", None, "a red lantern") for n in (5, 1, 9, 0, 3)] + [("z", None, "a comet")]
-    )
-    found = search(build(Bm25Settings(depth=3), tmp_path, passages), questions_table(["lantern"]))
-    assert found["passage_ids"].to_pylist() == [["c00", "c01", "c03"]]
+    rows = [(f"c{n * 37 % 100:02d}", None, "a red lantern") for n in range(100)]
+    passages = passages_table([*rows, ("z", None, "a comet")])
+    found = search(build(Bm25Settings(depth=3), tmp_path, passages), questions_table(["lantern", "comet"]))
+    assert found["passage_ids"].to_pylist() == [["c00", "c01", "c02"], ["z"]]
 
 
 @pytest.mark.parametrize("rows", [[("a", None, "")], [("a", "", ""), ("b", None, "the")], []])

@@ -1,0 +1,29 @@
+"""Names of configurations and folders: safe in paths and partitions, and never two alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rat_ray.seeds import rank_key
+
+MAX_NAME = 120
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+def safe_name(text: str) -> str:
+    """A name for folders and partitions: [A-Za-z0-9_.-], never all digits, at most MAX_NAME long, still unique."""
+    name = _UNSAFE.sub("-", text).strip("-.") or "run"
+    if name != text or len(name) > MAX_NAME:
+        name = f"{name[:MAX_NAME]}-{rank_key(0, text):016x}"[: MAX_NAME + 17]
+    return f"n{name}" if name.isdigit() else name
+
+
+def swept_suffix(overrides: Sequence[str], swept: Sequence[str]) -> str:
+    """What tells two jobs of a sweep apart beyond dataset, retriever and generator: `-retriever.depth_5`."""
+    kept = []
+    for override in overrides:
+        key, _, value = override.lstrip("+~").partition("=")
+        if key in swept and key not in ("dataset", "retriever", "generator"):
+            kept.append(f"{key}_{value}")
+    return "".join(f"-{item}" for item in sorted(kept))
