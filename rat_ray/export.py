@@ -13,11 +13,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rat_ray.errors import InputError
+from rat_ray.model.posterior import PARAMETERS, derive
+from rat_ray.model.priors import Prior, parameter_draws
 from rat_ray.output import OutFolder, read_run
 from rat_ray.progress import console
 from rat_ray.report import ReportInput, render
 from rat_ray.report.table import print_table, result_table
-from rat_ray.stage import Runs, StageRecord, versions
+from rat_ray.settings import build
+from rat_ray.stage import Runs, StageRecord, key_of, versions
 from rat_ray.store import Table
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from rat_ray.model import Labels
     from rat_ray.pipeline import Pipeline
 
+PRIOR_DRAWS = 4000  # of P(G=1), for the curve beside the posterior's
 LOUD_SHARE = 0.01  # of rows that failed: above it, the note becomes a warning
 
 
@@ -39,6 +43,7 @@ def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
     notes = [*_source_notes(pipeline), *_failure_notes(results.annotations)]
     facts = {
         "notes": notes,
+        "prior": key_of(pipeline.job.prior),
         "trusted": pipeline.job.labels.trusted,
         "budget": pipeline.job.labels.budget,
         "verdicts": _verdict_counts(results.verdicts),
@@ -51,7 +56,7 @@ def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
     _finish(out, facts)
 
 
-def write_fit(out: OutFolder, fitted: Mapping[str, Fitted], labels: Labels, runs: Runs, seed: int) -> None:
+def write_fit(out: OutFolder, fitted: Mapping[str, Fitted], labels: Labels, runs: Runs, prior: Prior) -> None:
     """Write the results of `rat-ray fit`, print the table and the path."""
     write_fits(out, fitted)
     notes = labels.notes.lines()
@@ -59,7 +64,8 @@ def write_fit(out: OutFolder, fitted: Mapping[str, Fitted], labels: Labels, runs
         notes.append(f"columns ignored: {', '.join(labels.ignored)}")
     facts = {
         "notes": notes,
-        "seed": seed,
+        "prior": key_of(prior),
+        "seed": runs.seed,
         "tables": {record.label: record.key for record in runs.records},
         "stages": [dataclasses.asdict(record) for record in runs.records],
         "versions": versions(),
@@ -125,6 +131,7 @@ def report_input(folder: Path, facts: Mapping[str, Any]) -> ReportInput:
         notes=list(facts.get("notes", [])),
         provenance=_provenance(facts),
         patterns=read_partitions(folder / "patterns"),
+        prior_p_g=_prior_p_g(facts.get("prior")),
     )
 
 
@@ -139,6 +146,14 @@ def _full_tables(
     annotations = read_partitions(folder / "annotations")
     states = {name: state_counts(table, trusted) for name, table in annotations.items()}
     return states, {name: full_table_values(table, trusted) for name, table in annotations.items()}
+
+
+def _prior_p_g(prior: Mapping[str, Any] | None) -> tuple[float, ...]:
+    """Draws of P(G=1) from the prior, to show beside the posterior."""
+    if prior is None:
+        return ()
+    drawn = parameter_draws(build(Prior, prior, "prior"), PRIOR_DRAWS)
+    return tuple(float(draw) for draw in derive(dict(zip(PARAMETERS, drawn, strict=True)))["p_g"])
 
 
 def _provenance(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -179,7 +179,7 @@ def run(context: Context) -> str:
             count_here=labels.table.num_rows <= ROWS_HERE,
             fit_here=len(configs) <= FITS_HERE,
         )
-    write_fit(out, fitted, labels, runs, job.seed)
+    write_fit(out, fitted, labels, runs, job.prior)
     return str(out.path)
 
 

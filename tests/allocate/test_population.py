@@ -49,7 +49,7 @@ def test_targets_are_plain_shares() -> None:
         "lucky": ((r == 0) & (t == 1)).mean(),
         "accuracy": (t == 1).sum() / (a == 0).sum(),
         "alpha[0]": a[r == 0].mean(),
-        "tau[1]": (t == 1).sum() and (t[(r == 1) & (a == 0)] == 1).mean(),
+        "tau[1]": t[(r == 1) & (a == 0)].mean(),
         "p_g[r=1]": (t[r == 1] == 1).mean(),
         "guess": (a[r == 0] == 0).mean(),
     }
@@ -102,7 +102,7 @@ def test_a_base_beyond_the_complete_items_names_both_numbers() -> None:
 
 
 def test_a_misspelt_source_is_named() -> None:
-    with pytest.raises(InputError, match="'r@evidense'.*did you mean 'r@evidence'"):
+    with pytest.raises(InputError, match=r"'r@evidense'.*did you mean 'r@evidence'"):
         check(TABLE, AllocationSettings(), {**TRUSTED, "r": ["evidense"]})
     with pytest.raises(InputError, match=r"labels\.trusted\.t names no source"):
         check(TABLE, AllocationSettings(), {"r": ["evidence"], "a": ["phrase"]})

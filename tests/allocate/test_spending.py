@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
@@ -61,11 +62,11 @@ def test_the_base_is_shared_and_complete(replicate: int) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_larger_budget_extends_a_smaller_one(strategy: str) -> None:
-    for small, large in [(0, 10), (10, 11), (11, 40), (40, 400)]:
+    for small, large in [(0, 10), (10, 12), (12, 40), (40, 400)]:
         first, second = bought(strategy, small), bought(strategy, large)
         assert not (first.r & ~second.r).any()
         assert not (first.t & ~second.t).any()
-        assert second.cost > first.cost or small == 400 or large - small < 2
+        assert second.cost > first.cost
 
 
 def test_strategies_buy_what_they_say() -> None:
@@ -116,5 +117,5 @@ def test_the_order_depends_on_names_only() -> None:
     assert first != [POPULATION.question_ids[i] for i in order_of(POPULATION, reseeded, 4)]
 
 
-def _items_with(counts, name: str) -> int:  # noqa: ANN001
-    return pc.sum(counts.filter(pc.is_valid(counts.column(name))).column("n")).as_py()
+def _items_with(counts: pa.Table, name: str) -> int:
+    return int(pc.sum(counts.filter(pc.is_valid(counts.column(name))).column("n")).as_py())

@@ -30,9 +30,7 @@ def fever(shared_data: Path) -> pa.Table:
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     rows = [row for row in rows if row["gold_label"] in ("SUPPORTS", "REFUTES")]
     assert len(rows) == 321
-    return table(
-        [(row["R_full_page"], row["abstained"], None if row["abstained"] else row["correct"]) for row in rows]
-    )
+    return table([(row["R_full_page"], row["abstained"], None if row["abstained"] else row["correct"]) for row in rows])
 
 
 def hide(labels: pa.Table, share: float, seed: int, columns: tuple[str, ...] = ("r", "a", "t")) -> pa.Table:

@@ -19,10 +19,8 @@ def _random_rows(seed: int, items: int, judge: str | None) -> list[Row]:
     for r, a, t in simulate(items, seed, 0.6, (0.5, 0.2), (0.3, 0.8)).tolist():
         labels: list[int | None] = [r, a, t if t >= 0 else None]
         labels = [None if rng.random() < 0.4 else label for label in labels]
-        if labels[2] == 0:
-            labels[1] = 0  # t = 0 says that there was an answer only where a says so
-        if labels[2] is None or labels[1] is None:
-            labels[1] = labels[1] if labels[2] is None else 0
+        if labels[2] is not None:
+            labels[1] = 0  # a known t says that there was an answer
         if judge is None:
             rows.append(tuple(labels))
             continue
