@@ -13,7 +13,8 @@ from rat_ray.annotate import JudgeSettings, LabelSettings
 from rat_ray.cluster import ClusterSettings, Resources
 from rat_ray.datasets import DATASETS
 from rat_ray.errors import InputError, did_you_mean
-from rat_ray.generate import GENERATORS, load_prompts, resolve
+from rat_ray.generate import resolve
+from rat_ray.generate.worker import GeneratorSettings
 from rat_ray.model import DiagnosticsSettings, EngineSettings, Prior
 from rat_ray.naming import safe_name
 from rat_ray.retrieve import RETRIEVERS
@@ -103,8 +104,9 @@ SETTINGS = EvaluateSettings
 COMPONENTS = {
     "dataset": tuple(kind.settings for kind in DATASETS.values()),
     "retriever": tuple(kind.settings for kind in RETRIEVERS.values()),
-    "generator": tuple(kind.settings for kind in GENERATORS.values()),
+    "generator": (GeneratorSettings,),
 }
+PROMPTS = conf_dir() / "prompt"
 
 
 def run(context: Context) -> str:
@@ -118,6 +120,8 @@ def run(context: Context) -> str:
 def make_plan(context: Context) -> Plan:
     """The job's plan. Raises InputError for whatever is wrong with the settings, before any work."""
     job = build(EvaluateSettings, context.config)
+    if job.judge is not None:
+        job = dataclasses.replace(job, judge=resolve(job.judge, PROMPTS))
     first = Choice(*(context.choices[group] for group in ("dataset", "retriever", "generator")))
     choices = [
         Choice(c.dataset or first.dataset, c.retriever or first.retriever, c.generator or first.generator)
@@ -169,26 +173,23 @@ class _Components:
         self._listed = listed
 
     def build(self, group: str, name: str) -> Any:
+        """The settings of one option; a generator's with its prompts and its model's identity, which enter the key."""
         is_main = name == getattr(self._chosen, group)
-        data = self._context.config[group] if is_main else self._context.component(group, name)
-        settings = self._from_mapping(group, dict(data), strict=is_main and not self._listed)
-        return _with_prompts(settings) if group == "generator" else settings
-
-    def _from_mapping(self, group: str, data: dict[str, Any], strict: bool) -> Any:
-        registry: Mapping[str, Any] = {"dataset": DATASETS, "retriever": RETRIEVERS, "generator": GENERATORS}[group]
-        kind = str(data.get("kind", ""))
-        if kind not in registry:
-            raise InputError(f"{group}.kind={kind!r}: unknown{did_you_mean(kind, registry)}")
-        settings = registry[kind].settings
-        if not strict:
-            # An override such as retriever.k1=1.2 is meant for those of several retrievers that have a k1.
-            elsewhere = {name for other in registry.values() for name in fields_of(other.settings)}
-            known = fields_of(settings)
-            data = {key: value for key, value in data.items() if key in known or key not in elsewhere}
-        return build(settings, data, group)
+        data = dict(self._context.config[group] if is_main else self._context.component(group, name))
+        strict = is_main and not self._listed
+        if group == "generator":
+            return resolve(build(GeneratorSettings, data, group), PROMPTS)
+        kinds = {name: kind.settings for name, kind in (DATASETS if group == "dataset" else RETRIEVERS).items()}
+        return _build_kind(group, kinds, data, strict)
 
 
-def _with_prompts(settings: Any) -> Any:
-    """The settings with the text of their prompts and the identity of their model, so that both enter the key."""
-    texts = load_prompts(settings.prompt, conf_dir() / "prompt")
-    return resolve(dataclasses.replace(settings, prompts=texts))
+def _build_kind(group: str, kinds: Mapping[str, type[Any]], data: dict[str, Any], strict: bool) -> Any:
+    kind = str(data.get("kind", ""))
+    if kind not in kinds:
+        raise InputError(f"{group}.kind={kind!r}: unknown{did_you_mean(kind, kinds)}")
+    if not strict:
+        # An override such as retriever.k1=1.2 is meant for those of several retrievers that have a k1.
+        elsewhere = {name for other in kinds.values() for name in fields_of(other)}
+        known = fields_of(kinds[kind])
+        data = {key: value for key, value in data.items() if key in known or key not in elsewhere}
+    return build(kinds[kind], data, group)

@@ -26,7 +26,7 @@ from rat_ray.cluster import Cluster
 from rat_ray.datasets import Source, load
 from rat_ray.evaluate import Configuration, Plan
 from rat_ray.fitting import Fitted, fit_tables
-from rat_ray.generate import GENERATORS
+from rat_ray.generate.worker import GenerateWorker
 from rat_ray.output import OutFolder
 from rat_ray.progress import console, duration
 from rat_ray.retrieve import RETRIEVERS
@@ -205,7 +205,7 @@ class Pipeline:
             table="answers",
             label=f"answer {configuration.name}",
             settings=settings,
-            worker=GENERATORS[settings.kind].worker,
+            worker=GenerateWorker,
             over={
                 "questions": dataset.questions,
                 "retrievals": self.results.retrievals[(configuration.dataset, configuration.retriever)],

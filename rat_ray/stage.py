@@ -235,7 +235,8 @@ class Runs:
         found = {key: self.store.find(stages[index].table, key) for key, index in unique.items()}
         for key, table in found.items():
             if table is not None:
-                self._record(stages[unique[key]], key, table.num_rows, table.num_rows, 0, 0.0)
+                rows = int(table.manifest.get("rows_in", table.num_rows))
+                self._record(stages[unique[key]], key, rows, rows, 0, 0.0)
         todo = [index for key, index in unique.items() if found[key] is None]
         if todo:
             made = self._make([stages[index] for index in sorted(todo)], title, small)

@@ -139,7 +139,8 @@ SUMMARY = pa.schema(
     ]
 )
 
-# base and budget count items; target: the full table's value of the quantity (finite population).
+# base counts items, budget the cost of labels beyond the base; target: the full table's value of the quantity
+# (finite population). labels_r, labels_t and cost: what was bought beyond the base.
 ALLOCATION = pa.schema(
     [
         _required("config", pa.string()),

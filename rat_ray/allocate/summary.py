@@ -25,7 +25,8 @@ def summarise(allocation: pa.Table) -> pa.Table:
     """One row (schema STUDY_SUMMARY) per configuration, strategy, budget and quantity, in the order of the table.
 
     RMSE = sqrt(mean(error^2)); its standard error by the delta method, sd(error^2) / sqrt(n) / (2 RMSE).
-    Those of width and coverage are sd / sqrt(n). Cells in which every replicate failed have nulls.
+    Those of width and coverage are sd / sqrt(n). Cells in which every replicate failed have nulls; so have
+    error and coverage of a quantity without a target (a share given R = 0 where retrieval never failed, say).
     """
     error = allocation.column("error")
     values = {
@@ -39,9 +40,10 @@ def summarise(allocation: pa.Table) -> pa.Table:
     measured = pa.table({**{name: allocation.column(name) for name in _CELL}, **values, "row": row})
     spread = pc.VarianceOptions(ddof=1)
     statistics = [(name, "mean") for name in values] + [(name, "stddev", spread) for name in values]
-    counts = [("square", "count"), ([], "count_all"), ("row", "min")]
-    cells = measured.group_by(_CELL).aggregate([*statistics, *counts]).sort_by("row_min")
-    replicates = cells.column("square_count")
+    counts = [(name, "count") for name in values]
+    cells = measured.group_by(_CELL).aggregate([*statistics, *counts, ([], "count_all"), ("row", "min")])
+    cells = cells.sort_by("row_min")
+    replicates = cells.column("width_count")
     rmse = pc.sqrt(cells.column("square_mean"))
     positive = pc.if_else(pc.greater(rmse, 0.0), rmse, None)
     columns = [
@@ -60,6 +62,6 @@ def summarise(allocation: pa.Table) -> pa.Table:
 
 
 def _standard_error(cells: pa.Table, name: str) -> pa.ChunkedArray:
-    replicates = pc.cast(cells.column("square_count"), pa.float64())
-    spread = pc.if_else(pc.greater(replicates, 1.0), cells.column(f"{name}_stddev"), None)
-    return pc.divide(spread, pc.sqrt(replicates))
+    count = pc.cast(cells.column(f"{name}_count"), pa.float64())
+    spread = pc.if_else(pc.greater(count, 1.0), cells.column(f"{name}_stddev"), None)
+    return pc.divide(spread, pc.sqrt(count))

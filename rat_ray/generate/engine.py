@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from rat_ray.errors import InputError
@@ -20,10 +20,11 @@ class EngineSettings:
 
     kind: str = "llama_cpp"
     model: str = "gemma3_270m"
-    model_path: str | None = None
+    # Outside the stage's key: the revision says what the model is, the others only where and how fast it runs.
+    model_path: str | None = field(default=None, metadata={"key": False})
     model_revision: str = ""
-    threads: int = 0
-    slots: int = 2
+    threads: int = field(default=0, metadata={"key": False})
+    slots: int = field(default=2, metadata={"key": False})
     n_ctx: int = 1536
 
     def validate(self) -> None:
@@ -50,6 +51,43 @@ class Sampling:
     temperature: float = 0.0
     seed: int = 0
     stop: tuple[str, ...] = ("\n",)
+
+
+@dataclass(frozen=True)
+class PromptedSettings(EngineSettings):
+    """An engine with a prompt set and sampling: what generators and judges have in common.
+
+    prompt: the set's name; prompts: its templates' text by shape, filled by `generate.resolve`.
+    passages: at most so many, in rank order, while the prompt keeps within max_prompt_tokens.
+    """
+
+    prompt: str = ""
+    prompts: dict[str, str] = field(default_factory=dict)
+    passages: int = 3
+    max_prompt_tokens: int = 1400
+    max_tokens: int = 24
+    temperature: float = 0.0
+    seed: int = 0
+    stop: tuple[str, ...] = ("\n",)
+
+    def validate(self) -> None:
+        """Raise InputError for values that cannot work, alone or together."""
+        super().validate()
+        if not self.prompt:
+            raise InputError("prompt is not set; name a folder of conf/prompt, e.g. prompt: policy")
+        for name, low in [("passages", 0), ("max_prompt_tokens", 16), ("max_tokens", 1), ("temperature", 0)]:
+            if getattr(self, name) < low:
+                raise InputError(f"{name} is {getattr(self, name)}; it must be at least {low}")
+        if self.max_prompt_tokens + self.max_tokens > self.n_ctx:
+            raise InputError(
+                f"max_prompt_tokens {self.max_prompt_tokens} + max_tokens {self.max_tokens} exceed n_ctx {self.n_ctx}; "
+                f"raise n_ctx or lower one of them"
+            )
+
+    @property
+    def sampling(self) -> Sampling:
+        """The sampling part, for the engine."""
+        return Sampling(self.max_tokens, self.temperature, self.seed, tuple(self.stop))
 
 
 class Completion(NamedTuple):

@@ -71,7 +71,3 @@ def one_line(text: str | None) -> str:
     """Line breaks and runs of blanks as single blanks: a line break would end a few-shot example."""
     return " ".join((text or "").split())
 
-
-def numbered(passages: list[tuple[str, str]]) -> list[PromptPassage]:
-    """(title, text) pairs in rank order, as a template gets them."""
-    return [PromptPassage(i, one_line(title), one_line(text)) for i, (title, text) in enumerate(passages, 1)]

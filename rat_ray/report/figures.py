@@ -358,6 +358,6 @@ def _study_panel(axes: Any, points: Sequence[Any], strategies: list[str], what: 
         )  # fmt: skip
     axes.set_title(title, loc="left")
     axes.set_xticks(budgets)
-    axes.set_xlabel("labels bought (budget, items)")
+    axes.set_xlabel("cost of the labels bought (budget)")
     axes.set_ylim(bottom=0)
     axes.grid(axis="y")

@@ -192,3 +192,16 @@ def test_summarise_by_hand() -> None:
     alone = summarise(pa.Table.from_pylist(rows[:1], schema=ALLOCATION)).to_pylist()[0]
     assert (alone["rmse_se"], alone["width_se"], alone["coverage_se"]) == (None, None, None)
     assert summarise(ALLOCATION.empty_table()).equals(STUDY_SUMMARY.empty_table())
+
+
+def test_a_quantity_without_a_target_has_a_width_and_no_error() -> None:
+    """Retrieval never failed, so alpha[0] has no value in the full table; its posterior is there all the same."""
+    annotations = planted(60, rho=1.0)
+    settings = dataclasses.replace(SETTINGS, quantities=["alpha[0]"])
+    made = worker_on(annotations, settings)({"tasks": TASK_LIST.slice(0, 1)})
+    row = made.to_pylist()[0]
+    assert [row[name] for name in ("target_value", "error", "covered")] == [None] * 3
+    assert row["q2.5"] < row["mean"] < row["q97.5"]
+    cell = summarise(made).to_pylist()[0]
+    assert (cell["replicates"], cell["failed"], cell["rmse"], cell["coverage"]) == (1, 0, None, None)
+    assert cell["width"] == pytest.approx(row["q97.5"] - row["q2.5"])

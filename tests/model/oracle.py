@@ -7,7 +7,8 @@ the five parameters are independent Betas, and a judge's tpr and fpr are Betas r
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import cache
 from math import exp
 
 import numpy as np
@@ -20,9 +21,9 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(400)
 X, W = (NODES + 1) / 2, WEIGHTS / 2
 
 
-def completions(rows: list[Row]) -> dict[tuple[int, ...], int]:
+def completions(rows: Sequence[Row]) -> dict[tuple[int, ...], int]:
     """How many completions give each vector of counts: (state, verdict) with verdict 0, 1 or none, 18 cells."""
-    found = Counter({(0,) * 18: 1})
+    found: Counter[tuple[int, ...]] = Counter({(0,) * 18: 1})
     for r, a, t, *verdicts in rows:
         verdict = verdicts[0] if verdicts else None
         cells = [
@@ -38,9 +39,9 @@ def completions(rows: list[Row]) -> dict[tuple[int, ...], int]:
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def _judge(hit: int, miss: int, false: int, true: int) -> tuple[float, float, float]:
-    """Mass, and mean of tpr and of fpr, of uniform tpr > fpr given how often verdicts were 1 and 0 on ones and zeros."""
+    """Mass, mean of tpr, mean of fpr of uniform tpr > fpr, given how often verdicts were 1 and 0 on ones and zeros."""
     density = X**hit * (1 - X) ** miss
     below = betainc(false + 1, true + 1, X) * exp(betaln(false + 1, true + 1))
     first = betainc(false + 2, true + 1, X) * exp(betaln(false + 2, true + 1))
@@ -48,7 +49,7 @@ def _judge(hit: int, miss: int, false: int, true: int) -> tuple[float, float, fl
     return mass, float((W * X * density * below).sum()) / mass, float((W * density * first).sum()) / mass
 
 
-def exact_moments(rows: list[Row], judge: str | None = None) -> dict[str, tuple[float, float]]:
+def exact_moments(rows: Sequence[Row], judge: str | None = None) -> dict[str, tuple[float, float]]:
     """(mean, sd) of the parameters under uniform priors, the mean of p_g and of the judge's rates (their sd is nan)."""
     total, sums = 0.0, Counter[tuple[str, int]]()
     for counts, ways in completions(rows).items():

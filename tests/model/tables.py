@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from rat_ray.tables import LABEL
 Row = tuple[int | None, ...]
 
 
-def table(rows: list[Row], judges: tuple[str, ...] = ()) -> pa.Table:
+def table(rows: Sequence[Row], judges: tuple[str, ...] = ()) -> pa.Table:
     """Rows of (r, a, t, verdicts...), None where missing."""
     names = ["r", "a", "t", *judges]
     return pa.table({name: pa.array([row[i] for row in rows], type=LABEL) for i, name in enumerate(names)})

@@ -200,9 +200,9 @@ def test_settings_that_make_no_sense_are_refused() -> None:
     labels = table([(1, 0, 1)])
     with pytest.raises(InputError, match=r"engine.kind = 'stanly' is unknown \(did you mean 'stanli'"):
         fit(labels, engine=EngineSettings(kind="stanly"))
-    with pytest.raises(InputError, match="engine.chains = 0"):
+    with pytest.raises(InputError, match=r"engine.chains = 0"):
         fit(labels, engine=EngineSettings(chains=0))
-    with pytest.raises(InputError, match="engine.adapt_delta = 1"):
+    with pytest.raises(InputError, match=r"engine.adapt_delta = 1"):
         fit(labels, engine=EngineSettings(adapt_delta=1.0))
-    with pytest.raises(InputError, match="prior.tau0 = "):
+    with pytest.raises(InputError, match=r"prior.tau0 = "):
         fit(labels, prior=Prior(tau0=(0.0, 1.0)))

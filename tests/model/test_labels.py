@@ -200,7 +200,7 @@ def test_bad_paths_and_settings(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"latin.csv: cannot be read"):
         read_labels(tmp_path / "latin.csv")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(InputError, match="the folder holds no .parquet file"):
+    with pytest.raises(InputError, match=r"the folder holds no .parquet file"):
         read_labels(tmp_path / "folder")
     pq.write_table(
         pa.table({"r": pa.array([], LABEL), "a": pa.array([], LABEL), "t": pa.array([], LABEL)}), tmp_path / "e.parquet"
