@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rat_ray.allocate import AllocationSettings
-from rat_ray.annotate import JudgeSettings, LabelSettings
+from rat_ray.annotate.judge import JudgeSettings
+from rat_ray.annotate.labels import LabelSettings
 from rat_ray.cluster import ClusterSettings, Resources
 from rat_ray.datasets import DATASETS
 from rat_ray.errors import InputError, did_you_mean

@@ -141,10 +141,10 @@ def _full_tables(
     """Per configuration the six state counts and the quantities' values with no label hidden, where that is known."""
     if not trusted:
         return {}, {}
-    from rat_ray.annotate import full_table_values, state_counts
+    from rat_ray.annotate.full import full_table_values, state_counts
 
     annotations = read_partitions(folder / "annotations")
-    states = {name: state_counts(table, trusted) for name, table in annotations.items()}
+    states = {name: list(state_counts(table, trusted).values()) for name, table in annotations.items()}
     return states, {name: full_table_values(table, trusted) for name, table in annotations.items()}
 
 

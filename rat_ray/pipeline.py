@@ -13,15 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rat_ray import tables
-from rat_ray.annotate import (
-    AnnotateSettings,
-    AnnotateWorker,
-    ContextsWorker,
-    JudgeR,
-    JudgeT,
-    judge_columns,
-    source_names,
-)
+from rat_ray.annotate.contexts import ContextsWorker
+from rat_ray.annotate.judge import JudgeR, JudgeSettings, JudgeT
+from rat_ray.annotate.labels import AnnotateWorker, judge_columns
 from rat_ray.cluster import Cluster
 from rat_ray.datasets import Source, load
 from rat_ray.evaluate import Configuration, Plan
@@ -243,14 +237,12 @@ class Pipeline:
         )
 
     def _verdict_r_stage(self, configuration: Configuration, contexts: Mapping[str, Table]) -> Stage:
-        judge = self.job.judge
-        assert judge is not None
         dataset = self.results.datasets[configuration.dataset]
+        judge = self._judge_of("r", "")
         return Stage(
             table="verdicts",
             label=f"judge r@{judge.name} {configuration.name}",
             settings=judge,
-            key_settings=judge.key_for("r"),
             worker=JudgeR,
             over={"questions": dataset.questions, "contexts": contexts[configuration.name]},
             inputs={"passages": dataset.passages},
@@ -259,15 +251,11 @@ class Pipeline:
         )
 
     def _verdict_t_stage(self, configuration: Configuration) -> Stage:
-        judge = self.job.judge
-        assert judge is not None
-        phrase = self.plan.generators[configuration.generator].abstention_phrase
-        settings = dataclasses.replace(judge, abstention_phrase=phrase)
+        judge = self._judge_of("t", self.plan.generators[configuration.generator].abstention_phrase)
         return Stage(
             table="verdicts",
             label=f"judge t@{judge.name} {configuration.name}",
-            settings=settings,
-            key_settings=settings.key_for("t"),
+            settings=judge,
             worker=JudgeT,
             over={
                 "questions": self.results.datasets[configuration.dataset].questions,
@@ -277,20 +265,29 @@ class Pipeline:
             resources=self.job.resources.judge,
         )
 
+    def _judge_of(self, variable: str, phrase: str) -> JudgeSettings:
+        """The judge of one variable: only its own prompts, so that a changed prompt for T does not redo R."""
+        judge = self.job.judge
+        assert judge is not None
+        prompts = {
+            name: text for name, text in judge.prompts.items() if name == variable or name.startswith(f"{variable}_")
+        }
+        return dataclasses.replace(judge, variables=(variable,), prompts=prompts, abstention_phrase=phrase)
+
     def _annotate(self, runs: Runs) -> None:
         self._per_configuration(runs, "label", self._annotate_stage, self.results.annotations, small=self._small())
 
     def _annotate_stage(self, configuration: Configuration) -> Stage:
         verdicts = self.results.verdicts[configuration.name]
         answers = self.results.answers[configuration.name]
-        settings = AnnotateSettings(
+        settings = dataclasses.replace(
+            self.job.labels,
+            judges=list(verdicts),
             config=configuration.name,
             dataset=configuration.dataset,
             retriever=configuration.retriever,
             generator=configuration.generator,
             abstention_phrase=self.plan.generators[configuration.generator].abstention_phrase,
-            labels=self.job.labels,
-            verdicts=tuple(verdicts),
         )
         return Stage(
             table="annotations",
@@ -299,7 +296,7 @@ class Pipeline:
             worker=AnnotateWorker,
             over={"questions": self.results.datasets[configuration.dataset].questions, "answers": answers, **verdicts},
             inputs={"answers": answers},
-            schema=tables.annotations_schema(source_names(settings)),
+            schema=tables.annotations_schema(settings.sources),
             resources=self.job.resources.label,
         )
 

@@ -13,7 +13,16 @@ from rat_ray.generate.engine import Completion, Engine, EngineSettings, Prompted
 from rat_ray.generate.models import model_revision
 from rat_ray.generate.prompts import load_prompts
 
-__all__ = ["ENGINES", "Completion", "Engine", "EngineSettings", "PromptedSettings", "Sampling", "open_engine", "resolve"]
+__all__ = [
+    "ENGINES",
+    "Completion",
+    "Engine",
+    "EngineSettings",
+    "PromptedSettings",
+    "Sampling",
+    "open_engine",
+    "resolve",
+]
 
 # kind -> "module:function" that opens an engine from EngineSettings; imported only when a worker asks for it.
 ENGINES = {"llama_cpp": "rat_ray.generate.llama:open_engine"}

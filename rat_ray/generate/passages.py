@@ -55,4 +55,5 @@ def fit_prompt(
         tokens = engine.count_tokens([text])[0]
         if tokens <= max_prompt_tokens:
             return FittedPrompt(text, count, None)
-    return FittedPrompt("", 0, f"prompt too long: {tokens} tokens without any passage, max_prompt_tokens {max_prompt_tokens}")
+    error = f"prompt too long: {tokens} tokens without any passage, max_prompt_tokens is {max_prompt_tokens}"
+    return FittedPrompt("", 0, error)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
+from jinja2.exceptions import SecurityError
 from jinja2.sandbox import SandboxedEnvironment
 
 from rat_ray.errors import InputError, did_you_mean
@@ -56,18 +57,22 @@ class Prompts:
             except jinja2.TemplateSyntaxError as error:
                 raise InputError(f"prompt {name!r}, line {error.lineno}: {error.message}") from error
 
+    @property
+    def names(self) -> list[str]:
+        """The templates' names."""
+        return list(self._templates)
+
     def render(self, name: str, fallback: str = FALLBACK_SHAPE, /, **values: Any) -> str:
-        """The prompt of this name, or the fallback's; raises InputError for a variable that the template may not use."""
+        """The prompt of this name, or the fallback's; raises InputError for a variable that there is not."""
         template = self._templates.get(name) or self._templates.get(fallback)
         if template is None:
             raise InputError(f"no prompt {name!r}{did_you_mean(name, self._templates)} and no {fallback!r}")
         try:
             return template.render(**values)
-        except (jinja2.UndefinedError, jinja2.sandbox.SecurityError) as error:
+        except (jinja2.UndefinedError, SecurityError) as error:
             raise InputError(f"prompt {name!r}: {error}") from error
 
 
 def one_line(text: str | None) -> str:
     """Line breaks and runs of blanks as single blanks: a line break would end a few-shot example."""
     return " ".join((text or "").split())
-

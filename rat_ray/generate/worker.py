@@ -47,7 +47,8 @@ class GenerateWorker:
     def __init__(self, settings: GeneratorSettings, inputs: Mapping[str, PassageInput]) -> None:
         self._settings = settings
         self._prompts = Prompts(settings.prompts)
-        self._render("", FALLBACK_SHAPE, [])  # fails here, once, rather than in every row
+        for shape in (FALLBACK_SHAPE, *self._prompts.names):
+            self._render("", shape, [])  # a bad template fails here, once, rather than in every row
         self._passages = Passages(inputs["passages"])
         self._engine = open_engine(settings)
 

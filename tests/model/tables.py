@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -53,8 +54,8 @@ def simulate(items: int, seed: int, rho: float, alpha: tuple[float, float], tau:
     return np.column_stack([r, a, np.where(a == 1, -1, t)])
 
 
-def row_of(fit: Fit, quantity: str) -> dict[str, float]:
+def row_of(fit: Fit, quantity: str) -> dict[str, Any]:
     """One row of the summary."""
-    rows: list[dict[str, float]] = fit.summary.filter(pa.compute.equal(fit.summary["quantity"], quantity)).to_pylist()
+    rows: list[dict[str, Any]] = fit.summary.filter(pa.compute.equal(fit.summary["quantity"], quantity)).to_pylist()
     assert len(rows) == 1, quantity
     return rows[0]

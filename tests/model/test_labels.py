@@ -268,4 +268,5 @@ def test_a_label_table_fits(tmp_path: Path) -> None:
     labels = read_labels(_file(tmp_path, GOOD))
     result = fit(labels.table, labels.judges, engine=EngineSettings(chains=2, warmup=100, samples=100))
     assert result.items == 5
-    assert result.value("tpr[t@gpt4]") > result.value("fpr[t@gpt4]")
+    draws = result.draws
+    assert (draws["tpr[t@gpt4]"].to_numpy() > draws["fpr[t@gpt4]"].to_numpy()).all()

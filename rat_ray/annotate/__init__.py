@@ -1,0 +1,1 @@
+"""Labels: rules, judges and trusted sources, joined into one annotations table per configuration."""

@@ -1,0 +1,148 @@
+"""The annotations table: trusted labels, the budget, judges, and the full-table values."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pyarrow as pa
+import pytest
+
+from rat_ray import tables
+from rat_ray.annotate.full import full_table_values, state_counts
+from rat_ray.annotate.labels import AnnotateWorker, LabelSettings, judge_columns
+from rat_ray.errors import InputError
+from tests.helpers import MemoryInput
+
+TRUSTED = {"r": ["evidence"], "a": ["phrase"], "t": ["match"]}
+SETTINGS = LabelSettings(
+    judges=["r@local", "t@local"], trusted=TRUSTED, config="c", dataset="demo", retriever="bm25", generator="g",
+    abstention_phrase="Pass.",
+)  # fmt: skip
+# answer, context, expected r, a, t; every question's evidence is p1 and its answer Paris
+ROWS = [
+    ("Pass.", ["p2"], 0, 1, None),
+    ("Rome", ["p2"], 0, 0, 0),
+    ("Paris", ["p2"], 0, 0, 1),
+    ("I don’t know", ["p1"], 1, 1, None),
+    ("Rome", ["p1"], 1, 0, 0),
+    ("Paris", ["p1", "p2"], 1, 0, 1),
+]
+REPEATS = 5
+
+
+def make_rows() -> dict[str, pa.Table]:
+    questions, answers, verdicts = [], [], []
+    for i in range(REPEATS * len(ROWS)):
+        answer, context = ROWS[i % len(ROWS)][:2]
+        qid = f"q{i:02d}"
+        questions.append({"question_id": qid, "question": "Where?", "answers": ["Paris"], "evidence": [["p1"]]})
+        answers.append({"question_id": qid, "context_ids": context, "answer": answer})
+        verdicts.append({"question_id": qid, "verdict": i % 2, "raw": "x", "status": "ok"})
+    questions.append({"question_id": "failed", "question": "Where?", "answers": ["Paris"], "evidence": [["p1"]]})
+    answers.append({"question_id": "failed", "error": "too long"})
+    verdicts.append({"question_id": "failed", "status": "not_asked"})
+    judged = pa.Table.from_pylist(verdicts, schema=tables.VERDICTS)
+    return {
+        "questions": pa.Table.from_pylist(questions, schema=tables.QUESTIONS),
+        "answers": pa.Table.from_pylist(answers, schema=tables.ANSWERS),
+        "r@local": judged,
+        "t@local": judged,
+    }
+
+
+def annotate(settings: LabelSettings) -> pa.Table:
+    rows = make_rows()
+    table = AnnotateWorker(settings, {"answers": MemoryInput(rows["answers"])})(rows)
+    tables.check_table(table, tables.annotations_schema(settings.sources), "annotations")
+    return table
+
+
+def test_trusted_sources_fill_labels_and_say_so() -> None:
+    table = annotate(SETTINGS).to_pylist()
+    assert len(table) == REPEATS * len(ROWS) + 1
+    for row, (_, _, r, a, t) in zip(table, ROWS, strict=False):
+        assert (row["r"], row["a"], row["t"]) == (r, a, t)
+        assert (row["r_source"], row["a_source"]) == ("r@evidence", "a@phrase")
+        assert row["t_source"] == (None if t is None else "t@match")
+    assert [row["r@local"] for row in table[:4]] == [0, 1, 0, 1]
+
+
+def test_failed_row_carries_its_error_and_no_label() -> None:
+    row = annotate(SETTINGS).to_pylist()[-1]
+    assert row["error"] == "too long"
+    assert all(
+        row[name] is None for name in ["r", "a", "t", "r_source", "r@evidence", "a@phrase", "t@match", "r@local"]
+    )
+
+
+@pytest.mark.parametrize("budget", [1, 24, 30, 1000])
+def test_budget_hides_r_and_t_but_never_a(budget: int) -> None:
+    whole, table = annotate(SETTINGS), annotate(dataclasses.replace(SETTINGS, budget=budget, seed=3))
+    answered = REPEATS * len(ROWS)
+    assert sum(label is not None for label in table.column("r").to_pylist()) == min(budget, answered)
+    for before, after in zip(whole.to_pylist(), table.to_pylist(), strict=True):
+        assert after["a"] == before["a"]
+        assert after["r"] in {None, before["r"]}
+        assert (after["r"] is None) == (after["r_source"] is None)
+        assert (after["t"] is None) == (after["t_source"] is None)
+        assert after["t"] == (before["t"] if after["r"] is not None else None)
+    for name in SETTINGS.sources:
+        assert table.column(name).equals(whole.column(name))
+
+
+def test_budget_depends_on_the_seed_only() -> None:
+    def kept(seed: int) -> list[int | None]:
+        return annotate(dataclasses.replace(SETTINGS, budget=10, seed=seed)).column("r").to_pylist()
+
+    assert kept(1) == kept(1)
+    assert kept(1) != kept(2)
+
+
+def test_a_part_of_the_rows_gets_the_labels_of_the_whole() -> None:
+    settings = dataclasses.replace(SETTINGS, budget=10)
+    rows = make_rows()
+    part = {name: table.slice(7, 9) for name, table in rows.items()}
+    worker = AnnotateWorker(settings, {"answers": MemoryInput(rows["answers"])})
+    assert worker(part).equals(worker(rows).slice(7, 9))
+
+
+def test_a_trusted_source_is_never_a_judge() -> None:
+    columns = annotate(SETTINGS).column_names
+    assert judge_columns(TRUSTED, columns) == ["r@local", "t@local"]
+    assert judge_columns({"r": ["local"], "a": ["phrase"]}, columns) == ["r@evidence", "t@match", "t@local"]
+
+
+def test_first_trusted_source_with_a_label_wins() -> None:
+    row = annotate(dataclasses.replace(SETTINGS, trusted={"r": ["local", "evidence"]})).to_pylist()[1]
+    assert (row["r"], row["r_source"], row["a"], row["a_source"]) == (1, "r@local", None, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"rules": ["r@evidense"]}, "did you mean 'r@evidence'"),
+        ({"trusted": {"r": ["evidenc"]}}, "did you mean 'evidence'"),
+        ({"trusted": {"q": ["evidence"]}}, "'q' is no variable"),
+        ({"trusted": {"t": ["evidence"]}}, "no source t@evidence"),
+    ],
+)
+def test_bad_settings_are_refused(change: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        dataclasses.replace(SETTINGS, **change).validate()  # type: ignore[arg-type]
+
+
+def test_full_table_values_read_what_the_budget_hides() -> None:
+    table = annotate(dataclasses.replace(SETTINGS, budget=1))
+    values = full_table_values(table, TRUSTED)
+    assert values == {
+        "rho": 0.5, "alpha[0]": pytest.approx(1 / 3), "alpha[1]": pytest.approx(1 / 3), "tau[0]": 0.5, "tau[1]": 0.5,
+        "p_g": pytest.approx(1 / 3), "p_t": pytest.approx(1 / 3), "p_a": pytest.approx(1 / 3),
+    }  # fmt: skip
+    assert set(state_counts(table, TRUSTED).values()) == {REPEATS}
+
+
+def test_full_table_values_are_missing_without_rows() -> None:
+    table = annotate(SETTINGS)
+    assert set(full_table_values(table.slice(0, 0), TRUSTED).values()) == {None}
+    assert full_table_values(table.slice(0, 1), TRUSTED)["tau[0]"] is None
+    assert full_table_values(table, {})["rho"] is None

@@ -1,0 +1,135 @@
+"""What the command line refuses, in words and before anything is written; and what it takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.commandline import everything_under, rat_ray, refuse, succeed
+
+GOOD = "question_id,r,a,t\nq1,1,0,1\nq2,1,0,0\nq3,0,1,\nq4,0,0,0\nq5,1,1,\nq6,,0,1\nq7,1,0,\nq8,0,0,1\n"
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> Path:
+    (tmp_path / "labels.csv").write_text(GOOD)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "labels.csv"),
+        ("", "empty"),
+        ("question_id,r,a,t\n", "no rows"),
+        ("question_id,r,a,task\nq1,1,0,1\n", "'t'"),
+        ("question_id,R_,a,t\nq1,1,0,1\n", "'r'"),
+        ("question_id,r,a,t\n1,1,0,1\n1,1,0,0\n", "1"),
+        ("question_id,r,a,t\nq1,1,0,1\nq7,maybe,0,0\n", "maybe"),
+        ("question_id,r,a,t\nq1,1,1,1\n", "q1"),
+        ("question_id,r,a,t\nq1,1,,0\n", "t_zero=wrong"),
+        ("question_id,r,a,t\nq1,2,0,0\n", "'2'"),
+    ],
+)
+def test_bad_label_files_are_refused_and_nothing_is_written(tmp_path: Path, text: str | None, message: str) -> None:
+    if text is not None:
+        (tmp_path / "labels.csv").write_text(text)
+    before = everything_under(tmp_path)
+    assert message in refuse("fit", "data=labels.csv", "out=result", cwd=tmp_path)
+    assert everything_under(tmp_path) == before
+    assert not (tmp_path / "result").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "dta=labels.csv"], "did you mean 'data'"),
+        (["fit", "+dta=labels.csv"], "did you mean 'data'"),
+        (["fit", "data=labels.csv", "++engine.chain=2"], "did you mean 'chains'"),
+        (["fit", "data=labels.csv", "columns.rr=x"], "rr"),
+        (["fit", "data=labels.csv", "engine.chains=two"], "whole number"),
+        (["fit", "data=labels.csv", "prior.rho=[1]"], "prior.rho"),
+        (["fit"], "data: must be given"),
+        (["fitt"], "did you mean 'fit'"),
+        (["evaluate", "retriever.dept=3"], "did you mean 'depth'"),
+        (["evaluate", "retrievers=bm25"], "did you mean 'retriever'"),
+        (["evaluate", "dataset=files"], "dataset.path: must be given"),
+        (["evaluate", "dataset=files", "dataset.path=nowhere"], "nowhere"),
+        (["evaluate", "labels.trusted.r=[evidnce]"], "evidnce"),
+        (["evaluate", "store=s3://bucket/x"], "local directory"),
+        (["allocate", "run=nowhere"], "nowhere"),
+        (["report", "run=nowhere"], "nowhere"),
+    ],
+)
+def test_bad_settings_are_refused_and_nothing_is_written(labels: Path, arguments: list[str], message: str) -> None:
+    before = everything_under(labels)
+    assert message in refuse(*arguments, cwd=labels)
+    assert everything_under(labels) == before
+
+
+def test_a_misspelt_choice_lists_what_there_is(labels: Path) -> None:
+    done = rat_ray("fit", "data=labels.csv", "prior=unifrm", cwd=labels)
+    assert done.returncode != 0
+    assert "uniform" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_out_folder_that_is_not_ours_is_left_alone(labels: Path) -> None:
+    (labels / "mine").mkdir()
+    (labels / "mine" / "thesis.txt").write_text("years of work")
+    assert "not made by rat-ray" in refuse("fit", "data=labels.csv", "out=mine", cwd=labels)
+    assert [path.name for path in (labels / "mine").iterdir()] == ["thesis.txt"]
+    (labels / "file").write_text("x")
+    assert "is a file" in refuse("fit", "data=labels.csv", "out=file", cwd=labels)
+
+
+def test_an_out_folder_of_other_settings_or_labels_is_left_alone(labels: Path) -> None:
+    succeed("fit", "data=labels.csv", "out=result", cwd=labels)
+    before = everything_under(labels / "result")
+    assert "seed" in refuse("fit", "data=labels.csv", "out=result", "seed=2", cwd=labels)
+    (labels / "labels.csv").write_text(GOOD.replace("q8,0,0,1", "q8,0,0,0"))
+    assert "labels" in refuse("fit", "data=labels.csv", "out=result", cwd=labels)
+    assert everything_under(labels / "result") == before
+
+
+def test_fit_writes_summary_and_report_and_computes_nothing_twice(labels: Path) -> None:
+    printed = succeed("fit", "data=labels.csv", "out=result", cwd=labels)
+    assert "P(G=1)" in printed
+    summary = pq.read_table(labels / "result" / "summary.parquet")
+    assert "p_g" in summary.column("quantity").to_pylist()
+    assert "<svg" in (labels / "result" / "report.html").read_text()
+    store = everything_under(labels / "result" / ".store")
+    succeed("fit", "data=labels.csv", "out=result", cwd=labels)
+    assert everything_under(labels / "result" / ".store") == store
+    stages = json.loads((labels / "result" / "run.json").read_text())["stages"]
+    assert sum(stage["new_rows"] for stage in stages) == 0
+
+
+def test_fit_by_group_with_renamed_columns_and_judges(tmp_path: Path) -> None:
+    rows = [
+        f"{model},q{i},{i % 2},{int(i % 3 == 0)},{'' if i % 3 == 0 else i % 2},{i % 2}"
+        for model in "AB"
+        for i in range(30)
+    ]
+    (tmp_path / "my labels (1).csv").write_text("\n".join(["model,id,retrieved,a,t,t@gpt4", *rows]) + "\n")
+    settings = ["columns.r=retrieved", "columns.question_id=id", "by=[model]", "out=result"]
+    succeed("fit", "data=my labels (1).csv", *settings, cwd=tmp_path)
+    summary = pq.read_table(tmp_path / "result" / "summary.parquet").to_pylist()
+    assert {row["config"] for row in summary} == {"A", "B"}
+    assert "tpr[t@gpt4]" in {row["quantity"] for row in summary}
+
+
+def test_the_same_seed_gives_the_same_summary_elsewhere(labels: Path) -> None:
+    for name in ("one", "two"):
+        succeed("fit", "data=labels.csv", f"out={name}", "seed=7", cwd=labels)
+    one, two = (pq.read_table(labels / name / "summary.parquet").drop_columns(["seconds"]) for name in ("one", "two"))
+    assert one.equals(two)
+
+
+def test_help_shows_groups_and_settings(tmp_path: Path) -> None:
+    printed = succeed("fit", "--help", cwd=tmp_path)
+    assert "prior: jeffreys, uniform" in printed
+    assert "rat-ray evaluate" in succeed("--help", cwd=tmp_path)
