@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
+import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -66,6 +69,26 @@ class _RangeActor:
         return pa.table({"receipt": pa.array(receipts, pa.string())})
 
 
+@contextlib.contextmanager
+def _stderr_only_on_failure() -> Iterator[None]:
+    """Keep what Ray's C++ side writes to stderr while it starts, and show it only when starting fails."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as stream:
+        os.dup2(stream.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            os.dup2(kept, 2)
+            stream.seek(0)
+            sys.stderr.write(stream.read().decode(errors="replace"))
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
 class Cluster:
     """Ray, connected when it is first needed, so that a run with nothing to do never starts it."""
 
@@ -84,11 +107,12 @@ class Cluster:
         """Connect to the cluster of `address` or RAY_ADDRESS, or start one on this machine."""
         if self._connected:
             return
-        # Ray's own tips and the metrics exporter's complaints are no news to our users.
-        os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
+        # Ray's tips, and its remarks on how Ray Data itself uses actors, are no news to our users; errors still come.
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         import ray
 
+        logging.getLogger("ray").setLevel(logging.ERROR)
         if not ray.is_initialized():
             self._init(ray)
         self._connected = True
@@ -96,7 +120,7 @@ class Cluster:
 
     def _init(self, ray: Any) -> None:
         address = self.settings.address or os.environ.get("RAY_ADDRESS", "")
-        common = {"logging_level": logging.WARNING, "log_to_driver": self.settings.log_to_driver}
+        common = {"logging_level": logging.ERROR, "log_to_driver": self.settings.log_to_driver}
         if address and address != "local":
             try:
                 ray.init(address=address, **common)
@@ -107,14 +131,15 @@ class Cluster:
                 ) from error
             return
         cores = self.settings.cpus or os.cpu_count() or 1
-        # One logical CPU more than there are cores: a Ray Data pool that holds every CPU cannot redo lost work.
-        ray.init(
-            address="local",
-            num_cpus=cores + 1,
-            object_store_memory=self.settings.object_store_mb << 20,
-            include_dashboard=False,
-            **common,
-        )
+        with _stderr_only_on_failure():
+            # One logical CPU more than there are cores: a Ray Data pool that holds every CPU cannot redo lost work.
+            ray.init(
+                address="local",
+                num_cpus=cores + 1,
+                object_store_memory=self.settings.object_store_mb << 20,
+                include_dashboard=False,
+                **common,
+            )
         self._started_here = True
 
     def _quieten(self) -> None:

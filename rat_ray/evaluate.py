@@ -65,7 +65,7 @@ class EvaluateSettings:
     dataset: Any
     retriever: Any
     generator: Any
-    judge: JudgeSettings | None
+    judge: JudgeSettings
     labels: LabelSettings
     prior: Prior
     engine: EngineSettings
@@ -121,7 +121,7 @@ def run(context: Context) -> str:
 def make_plan(context: Context) -> Plan:
     """The job's plan. Raises InputError for whatever is wrong with the settings, before any work."""
     job = build(EvaluateSettings, context.config)
-    if job.judge is not None:
+    if job.judge.variables:
         job = dataclasses.replace(job, judge=resolve(job.judge, PROMPTS))
     first = Choice(*(context.choices[group] for group in ("dataset", "retriever", "generator")))
     choices = [

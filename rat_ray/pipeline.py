@@ -212,8 +212,6 @@ class Pipeline:
     def _judge(self, runs: Runs) -> None:
         self.results.verdicts = {configuration.name: {} for configuration in self.plan.configurations}
         judge = self.job.judge
-        if judge is None:
-            return
         stages: dict[str, Callable[[Configuration], Stage]] = {"t": self._verdict_t_stage}
         if "r" in judge.variables:
             contexts: dict[str, Table] = {}
@@ -268,7 +266,6 @@ class Pipeline:
     def _judge_of(self, variable: str, phrase: str) -> JudgeSettings:
         """The judge of one variable: only its own prompts, so that a changed prompt for T does not redo R."""
         judge = self.job.judge
-        assert judge is not None
         prompts = {
             name: text for name, text in judge.prompts.items() if name == variable or name.startswith(f"{variable}_")
         }
@@ -345,11 +342,10 @@ class Pipeline:
         found.update(zip(names, runs.run(stages, title, small), strict=True))
 
     def _say_what_was_done(self, runs: Runs) -> None:
-        new = sum(record.new_rows for record in runs.records)
-        reused = sum(record.reused_rows for record in runs.records)
+        made = [record for record in runs.records if record.new_rows]
         console().print(
-            f"{len(runs.records)} stages: {new:,} rows made, {reused:,} reused, "
-            f"in {duration(time.monotonic() - self.began)}",
+            f"{len(runs.records)} stages: {len(made)} computed ({sum(record.new_rows for record in made):,} input rows), "
+            f"{len(runs.records) - len(made)} reused, in {duration(time.monotonic() - self.began)}",
             highlight=False,
             soft_wrap=True,
         )

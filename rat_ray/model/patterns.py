@@ -49,7 +49,8 @@ def trusted_sources(table: pa.Table) -> set[str]:
     for variable in TRUSTED:
         if f"{variable}_source" in table.schema.names:
             names = pc.unique(table.column(f"{variable}_source")).to_pylist()
-            found |= {f"{variable}@{name}" for name in names if name is not None}
+            # Our own tables name the column (`r@evidence`); other people's may name the source alone.
+            found |= {n if n.startswith(f"{variable}@") else f"{variable}@{n}" for n in names if n is not None}
     return found
 
 

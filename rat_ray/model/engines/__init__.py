@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol, cast
 
@@ -32,7 +32,7 @@ class EngineSettings:
     samples: int = 1000
     adapt_delta: float = 0.8
     max_treedepth: int = 10
-    parallel_chains: int = 1
+    parallel_chains: int = field(default=1, metadata={"key": False})
 
     def validate(self) -> None:
         """Raise InputError for an unknown kind or a number that makes no sense."""
