@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from rat_ray import tables
 from rat_ray.annotate.contexts import ContextsWorker
@@ -29,6 +31,10 @@ from rat_ray.store import Store, Table
 from rat_ray.study import run_study
 
 SMALL_ROWS = 20_000  # labelling and counting fewer rows than this takes less time here than a task on Ray
+
+
+def _batches_of(source: Source) -> Callable[[], Iterator[pa.Table]]:
+    return lambda: iter([source.questions()])
 
 
 class Imported(NamedTuple):
@@ -120,7 +126,7 @@ class Pipeline:
                 digest_of({"questions": source.questions_digest}),
                 source.name,
                 tables.QUESTIONS,
-                lambda source=source: iter([source.questions()]),
+                _batches_of(source),
             )
             self.results.datasets[name] = Imported(source, passages, questions)
 
@@ -342,10 +348,10 @@ class Pipeline:
         found.update(zip(names, runs.run(stages, title, small), strict=True))
 
     def _say_what_was_done(self, runs: Runs) -> None:
-        made = [record for record in runs.records if record.new_rows]
+        made = sum(1 for record in runs.records if record.new_rows)
         console().print(
-            f"{len(runs.records)} stages: {len(made)} computed ({sum(record.new_rows for record in made):,} input rows), "
-            f"{len(runs.records) - len(made)} reused, in {duration(time.monotonic() - self.began)}",
+            f"{len(runs.records)} stages: {made} computed, {len(runs.records) - made} reused, "
+            f"in {duration(time.monotonic() - self.began)}",
             highlight=False,
             soft_wrap=True,
         )

@@ -6,7 +6,6 @@ import dataclasses
 import types
 import typing
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, Union
 
@@ -56,8 +55,7 @@ def build(kind: type[T], data: Mapping[str, Any] | None, path: str = "") -> T:
     return made
 
 
-@cache
-def fields_of(kind: type) -> dict[str, Any]:
+def fields_of(kind: type[Any]) -> dict[str, Any]:
     """The names and resolved types of a dataclass's fields."""
     hints = typing.get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.init}

@@ -25,6 +25,7 @@ from rat_ray.report.table import FOOTNOTES, TITLE, mark, marks_used, result_tabl
 
 # More rows than this are folded away, so that the sections after them are found.
 _MANY_ROWS = 40
+_EDGES = (0.0, 1.0)
 
 
 def results(report: ReportInput, configurations: Sequence[Configuration]) -> str:
@@ -96,7 +97,7 @@ def against_full(report: ReportInput, configurations: Sequence[Configuration]) -
                         mean_cell(estimate) + mark(estimate),
                         range_cell(estimate),
                         number(value, 3),
-                        {True: "yes", False: "no", None: MISSING}[inside],
+                        "at the edge" if value in _EDGES else {True: "yes", False: "no", None: MISSING}[inside],
                     ],
                     flag=inside is False,
                     group=position == 0,
@@ -116,14 +117,15 @@ def against_full(report: ReportInput, configurations: Sequence[Configuration]) -
         "Each estimate beside the full-table value",
         paragraph(
             f"The fit saw only part of the labels; the full table has them all. {found}"
-            "At most about one in twenty is expected to fall outside."
+            "About one in twenty is expected to fall outside. A share of exactly 0 or 1 in so few items is at the "
+            "edge: no interval for a probability reaches that far, so it is not counted."
         ),
         details(f"All {len(rows)} rows", whole) if len(rows) > _MANY_ROWS else whole,
     )
 
 
 def _inside(estimate: Estimate | None, value: float | None) -> bool | None:
-    if estimate is None or value is None or estimate.q_low is None or estimate.q_high is None:
+    if estimate is None or value is None or estimate.q_low is None or estimate.q_high is None or value in _EDGES:
         return None
     return estimate.q_low <= value <= estimate.q_high
 
