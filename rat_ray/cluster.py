@@ -92,8 +92,10 @@ def _stderr_only_on_failure() -> Iterator[None]:
 class Cluster:
     """Ray, connected when it is first needed, so that a run with nothing to do never starts it."""
 
-    def __init__(self, settings: ClusterSettings) -> None:
+    def __init__(self, settings: ClusterSettings, keep: bool = False) -> None:
+        """keep: leave a cluster that we started running until the process ends, for the next job of a sweep."""
         self.settings = settings
+        self._keep = keep
         self._connected = False
         self._started_here = False
 
@@ -190,7 +192,7 @@ class Cluster:
 
     def close(self) -> None:
         """Stop a cluster that we started; leave another's alone."""
-        if not self._connected:
+        if not self._connected or self._keep:
             return
         import ray
 

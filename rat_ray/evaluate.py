@@ -99,6 +99,7 @@ class Plan(NamedTuple):
     retrievers: dict[str, Any]
     generators: dict[str, Any]
     out: Path
+    sweep: bool = False
 
 
 SETTINGS = EvaluateSettings
@@ -143,7 +144,7 @@ def make_plan(context: Context) -> Plan:
     out = Path(job.out)
     if context.multirun:
         out = out / (names[0] if not listed else safe_name(f"run{context.suffix}"))
-    return Plan(job, configurations, datasets, retrievers, generators, out)
+    return Plan(job, configurations, datasets, retrievers, generators, out, context.multirun)
 
 
 def _configuration(choice: Choice, datasets: Mapping[str, Any], context: Context, several: bool) -> Configuration:

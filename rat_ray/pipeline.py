@@ -75,7 +75,7 @@ class Pipeline:
         self.out.check()
         self.store.prepare()
         self.out.claim()
-        with Cluster(self.job.cluster) as cluster:
+        with Cluster(self.job.cluster, keep=self.plan.sweep) as cluster:
             runs = Runs(self.store, cluster, seed=self.job.seed)
             self._import()
             self._retrieve(runs)

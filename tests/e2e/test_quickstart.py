@@ -20,7 +20,7 @@ from rat_ray.store import MANIFEST, Store, Table
 from tests.commandline import everything_under, succeed
 
 pytestmark = [pytest.mark.model, pytest.mark.ray]
-QUESTIONS = 48
+QUESTIONS = 60
 CONFIGURATIONS = 4
 
 
@@ -63,7 +63,7 @@ def test_it_ends_with_a_table_and_the_path(quickstart: Quickstart) -> None:
 
 def test_progress_is_plain_lines_in_a_log(quickstart: Quickstart) -> None:
     assert "\x1b[" not in quickstart.printed
-    [line] = [line for line in quickstart.printed.splitlines() if line.startswith("answer: 192/192 rows")]
+    [line] = [line for line in quickstart.printed.splitlines() if line.startswith("answer: 240/240 rows")]
     assert "rows/s" in line
     assert "left" in quickstart.printed
 
@@ -231,7 +231,7 @@ def test_allocate_runs_on_a_finished_run(quickstart: Quickstart) -> None:
 
 def test_another_prompt_redoes_only_what_depends_on_it(quickstart: Quickstart, tmp_path: Path) -> None:
     before = set(everything_under(quickstart.store.root))
-    arguments = ["dataset=demo", "dataset.limit=48", "retriever=bm25", "generator.max_tokens=12", "judge=none"]
+    arguments = ["dataset=demo", "dataset.limit=60", "retriever=bm25", "generator.max_tokens=12", "judge=none"]
     succeed("evaluate", *arguments, f"store={quickstart.store.root}", f"out={tmp_path / 'out'}", cwd=quickstart.folder)
     new = {Path(name).parts[0] for name in set(everything_under(quickstart.store.root)) - before}
     assert "answers" in new

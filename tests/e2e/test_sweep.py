@@ -1,0 +1,53 @@
+"""`-m`: every combination in a folder of its own, shared work once, one merged summary."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from tests.commandline import refuse, succeed
+
+pytestmark = [pytest.mark.model, pytest.mark.ray]
+SMALL = ["dataset.limit=6", "judge=none", "engine.chains=2", "engine.samples=200", "generator.max_tokens=6"]
+
+
+def manifests(folder: Path, table: str) -> list[dict[str, object]]:
+    return [json.loads(path.read_text()) for path in sorted((folder / "store" / table).glob("*/manifest.json"))]
+
+
+def test_a_sweep_over_retrievers_and_generators(tmp_path: Path) -> None:
+    retrievers, generators = ["bm25", "dense", "hybrid"], ["gemma3_270m_policy", "gemma3_270m_eager"]
+    sweep = [f"retriever={','.join(retrievers)}", f"generator={','.join(generators)}"]
+    printed = succeed("evaluate", "-m", *sweep, *SMALL, "out=out", "store=store", cwd=tmp_path)
+    names = {f"{retriever}-{generator}" for retriever in retrievers for generator in generators}
+    assert {path.parent.name for path in (tmp_path / "out").glob("*/summary.parquet")} == names
+    merged = pq.read_table(tmp_path / "out" / "summary.parquet")
+    assert set(pc.unique(merged.column("config")).to_pylist()) == names
+    single = [pq.read_table(tmp_path / "out" / name / "summary.parquet").num_rows for name in names]
+    assert merged.num_rows == sum(single)
+    assert len(manifests(tmp_path, "retrievals")) == 3, "each retrieval once, whatever reads it"
+    assert len(manifests(tmp_path, "index")) == 2
+    assert len(manifests(tmp_path, "answers")) == 6
+    assert "out: out" in printed
+
+
+def test_values_that_are_swept_name_the_folders(tmp_path: Path) -> None:
+    sweep = ["retriever.depth=3,5", "generator.abstention_phrase=No answer.,Not in the passages."]
+    succeed("evaluate", "-m", *sweep, *SMALL, "dataset.limit=3", "out=out", "store=store", cwd=tmp_path)
+    folders = [path.parent.name for path in (tmp_path / "out").glob("*/summary.parquet")]
+    assert len(folders) == 4
+    assert all(
+        set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") for name in folders
+    )
+    merged = pq.read_table(tmp_path / "out" / "summary.parquet")
+    assert set(pc.unique(merged.column("config")).to_pylist()) == set(folders)
+
+
+def test_an_unknown_key_is_refused_before_any_job_of_the_sweep(tmp_path: Path) -> None:
+    sweep = ["retriever=bm25,dense", "generator.max_token=6"]
+    assert "did you mean 'max_tokens'" in refuse("evaluate", "-m", *sweep, "out=out", cwd=tmp_path)
+    assert not list(tmp_path.iterdir())
