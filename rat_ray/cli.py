@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import hydra
@@ -20,6 +21,7 @@ from rat_ray import commands
 from rat_ray.errors import InputError, StageError, did_you_mean
 from rat_ray.naming import swept_suffix
 from rat_ray.settings import conf_dir
+from rat_ray.sweep import merge_summaries
 
 # Values of these keys are often paths, which Hydra's grammar would trip over (spaces, brackets, equal signs).
 _PATH_KEYS = ("data", "out", "store", "run", "dataset.path", "generator.model_path")
@@ -62,13 +64,16 @@ def _complain(error: Exception, code: int) -> int:
 
 def _run_hydra(command: str, arguments: list[str]) -> int:
     known = commands.known_settings(command)
-    checked = [_checked(argument, known) for argument in arguments]
+    multirun = bool({"-m", "--multirun"} & set(arguments))
+    checked = [_checked(argument, known, multirun) for argument in arguments]
     swept = _swept(checked)
     failure: list[tuple[Exception, int]] = []
+    written: list[str] = []
 
-    def task(config: DictConfig) -> str | None:
+    def task(config: DictConfig) -> str:
         try:
-            return _task(command, config, swept)
+            written.append(_task(command, config, swept))
+            return written[-1]
         except InputError as error:
             failure.append((error, 2))
         except StageError as error:
@@ -87,10 +92,12 @@ def _run_hydra(command: str, arguments: list[str]) -> int:
         return stop.code if isinstance(stop.code, int) else 1
     finally:
         sys.argv = before
+    if multirun and written:
+        merge_summaries(Path(written[-1]).parent)
     return 0
 
 
-def _checked(argument: str, known: Mapping[str, Any]) -> str:
+def _checked(argument: str, known: Mapping[str, Any], multirun: bool) -> str:
     """One argument as Hydra shall see it: its key checked against our settings, `++` added, paths quoted."""
     if argument.startswith("-") or "=" not in argument or argument.startswith("~"):
         return argument
@@ -103,7 +110,8 @@ def _checked(argument: str, known: Mapping[str, Any]) -> str:
     _check_key(name, known)
     if name in commands.groups():
         return argument
-    if name in _PATH_KEYS and not value.startswith(("'", '"', "[", "${")):
+    sweeps = multirun and "," in value
+    if name in _PATH_KEYS and not sweeps and not value.startswith(("'", '"', "[", "${")):
         quoted = value.replace("\\", "\\\\").replace("'", "\\'")
         value = f"'{quoted}'"
     return f"++{name}={value}"
@@ -139,7 +147,7 @@ def _swept(arguments: Sequence[str]) -> list[str]:
     return [override.key_or_group for override in parsed if override.is_sweep_override()]
 
 
-def _task(command: str, config: DictConfig, swept: Sequence[str]) -> str | None:
+def _task(command: str, config: DictConfig, swept: Sequence[str]) -> str:
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from rat_ray.naming import safe_name
 from rat_ray.settings import conf_dir, fields_of
 
 # Command -> the module with its `SETTINGS` (a dataclass) and `run(context)`; imported when the command is used.
@@ -29,6 +30,10 @@ class Context:
     component: Callable[[str, str], dict[str, Any]]
     multirun: bool
     suffix: str
+
+    def folder(self, out: str, name: str = "run") -> str:
+        """Where this job writes: `out`, or in a sweep a folder of its own below it, named by what was varied."""
+        return f"{out}/{safe_name(name + self.suffix)}" if self.multirun else out
 
 
 def run(command: str, context: Context) -> str:

@@ -141,9 +141,9 @@ def make_plan(context: Context) -> Plan:
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise InputError(f"configurations: {', '.join(doubled)} is listed twice")
-    out = Path(job.out)
-    if context.multirun:
-        out = out / (names[0] if not listed else safe_name(f"run{context.suffix}"))
+    # A job of a sweep has a folder by the name of its configuration, which tells already what was varied.
+    single = not listed and context.multirun
+    out = Path(job.out) / names[0] if single else Path(context.folder(job.out))
     return Plan(job, configurations, datasets, retrievers, generators, out, context.multirun)
 
 

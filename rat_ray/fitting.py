@@ -16,7 +16,6 @@ from rat_ray.export import write_fit
 from rat_ray.model import Columns, DiagnosticsSettings, EngineSettings, Labels, Prior, merge, read_labels
 from rat_ray.model.posterior import quantity_columns
 from rat_ray.model.workers import FitSettings, PatternsWorker, PosteriorWorker, SummaryWorker
-from rat_ray.naming import safe_name
 from rat_ray.output import OutFolder
 from rat_ray.settings import build
 from rat_ray.stage import Runs, Stage, digest_of, import_table, key_of
@@ -160,8 +159,7 @@ def run(context: Context) -> str:
     """`rat-ray fit`: check the labels, fit each configuration, write `out`."""
     job = build(FitJobSettings, context.config)
     labels = read_labels(job.data, job.columns, list(job.by), job.t_zero)
-    folder = job.out + (f"/{safe_name(f'run{context.suffix}')}" if context.multirun else "")
-    out = OutFolder(folder, _own_settings(job, labels), kind="fit")
+    out = OutFolder(context.folder(job.out), _own_settings(job, labels), kind="fit", in_sweep=context.multirun)
     out.check()
     configs = pc.unique(labels.table.column("config")).to_pylist()
     out.claim()

@@ -21,13 +21,17 @@ RUN_FILE = "run.json"
 class OutFolder:
     """A folder that one job owns. `settings` are what must be equal for a rerun to call the folder its own."""
 
-    def __init__(self, path: str | Path, settings: Mapping[str, Any], kind: str) -> None:
+    def __init__(self, path: str | Path, settings: Mapping[str, Any], kind: str, in_sweep: bool = False) -> None:
+        """in_sweep: the folder is one of several in a folder that the sweep owns."""
         self.path = Path(path).expanduser()
         self._settings = json.loads(json.dumps(settings))
         self._kind = kind
+        self._root = sweep_root(self.path.parent) if in_sweep else None
 
     def check(self) -> None:
         """Raise InputError when the folder holds anything that is not ours. Writes nothing."""
+        if self._root is not None:
+            self._root.check()
         if not self.path.exists():
             return
         if not self.path.is_dir():
@@ -48,6 +52,8 @@ class OutFolder:
     def claim(self) -> None:
         """Check the folder and make it ours."""
         self.check()
+        if self._root is not None:
+            self._root.claim()
         self.path.mkdir(parents=True, exist_ok=True)
         if read_run(self.path) is None:
             self._write_run({"status": "running"})
@@ -74,6 +80,11 @@ class OutFolder:
             **facts,
         }
         replace_file(self.path / RUN_FILE, json.dumps(content, indent=1, ensure_ascii=False).encode())
+
+
+def sweep_root(path: Path) -> OutFolder:
+    """The folder that holds the folders of a multirun. Any sweep may add to it."""
+    return OutFolder(path, {}, kind="sweep")
 
 
 def read_run(folder: Path) -> dict[str, Any] | None:

@@ -65,7 +65,7 @@ class Pipeline:
         self.plan = plan
         self.job = plan.job
         self.sources = {name: load(settings) for name, settings in plan.datasets.items()}
-        self.out = OutFolder(plan.out, self._own_settings(), kind="evaluate")
+        self.out = OutFolder(plan.out, self._own_settings(), kind="evaluate", in_sweep=plan.sweep)
         self.store = Store(self.job.store)
         self.results = Results()
         self.began = time.monotonic()

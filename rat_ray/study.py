@@ -71,7 +71,7 @@ def run(context: Context) -> str:
     """`rat-ray allocate`: a study on the annotations of a finished run."""
     job = build(AllocateSettings, context.config)
     folder, facts = read_finished(job.run, "evaluate")
-    out = OutFolder(job.out, _own_settings(job, facts), kind="allocate")
+    out = OutFolder(context.folder(job.out), _own_settings(job, facts), kind="allocate", in_sweep=context.multirun)
     out.check()
     annotations = read_partitions(folder / "annotations")
     if not annotations:

@@ -12,33 +12,8 @@ from rat_ray.settings import conf_dir
 
 DEMO = Path(__file__).parents[2] / "rat_ray" / "datasets" / "demo" / "questions.jsonl"
 TEMPLATES = sorted((conf_dir() / "prompt").glob("*/*.jinja"))
-COMMON = set(
-    [
-        "which",
-        "what",
-        "when",
-        "where",
-        "who",
-        "whose",
-        "the",
-        "with",
-        "from",
-        "that",
-        "this",
-        "into",
-        "did",
-        "does",
-        "was",
-        "were",
-        "has",
-        "have",
-        "many",
-        "city",
-        "country",
-        "born",
-        "inventor",
-    ]
-)
+COMMON = {"which", "what", "when", "where", "whose", "with", "from", "that", "this", "into", "does", "were", "have"}
+COMMON |= {"many", "city", "country", "born", "inventor"}
 
 
 def content_words(text: str) -> set[str]:
