@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 import rat_ray
 from rat_ray import commands
@@ -78,6 +80,9 @@ def _run_hydra(command: str, arguments: list[str]) -> int:
             failure.append((error, 2))
         except StageError as error:
             failure.append((error, 1))
+        except OmegaConfBaseException as error:
+            why = str(error).splitlines()[0]
+            failure.append((InputError(f"cannot fill in a ${{…}} of the settings: {why}"), 2))
         # Not an Exception: Hydra would print a traceback; the message was kept for main().
         raise SystemExit(failure[-1][1])
 
@@ -111,10 +116,15 @@ def _checked(argument: str, known: Mapping[str, Any], multirun: bool) -> str:
     if name in commands.groups():
         return argument
     sweeps = multirun and "," in value
-    if name in _PATH_KEYS and not sweeps and not value.startswith(("'", '"', "[", "${")):
-        quoted = value.replace("\\", "\\\\").replace("'", "\\'")
-        value = f"'{quoted}'"
+    if name in _PATH_KEYS and not sweeps and not value.startswith(("'", '"', "${")):
+        value = _quoted(value)
     return f"++{name}={value}"
+
+
+def _quoted(value: str) -> str:
+    """In Hydra's single quotes, in which a backslash is special before a quote only."""
+    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), value)
+    return f"'{escaped}'"
 
 
 def _is_group_value(known: Mapping[str, Any], name: str) -> bool:

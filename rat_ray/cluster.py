@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import os
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -35,6 +36,8 @@ class ClusterSettings:
     def validate(self) -> None:
         if self.use not in USES:
             raise InputError(f"cluster.use={self.use}: must be one of {', '.join(USES)}")
+        if self.cpus < 0:
+            raise InputError(f"cluster.cpus={self.cpus}: give how many, or 0 for all cores")
         if self.object_store_mb < 80:
             raise InputError(f"cluster.object_store_mb={self.object_store_mb}: Ray needs at least 80")
 
@@ -48,6 +51,12 @@ class Resources:
     memory_mb: int = 0
     workers: int = 0
     range_rows: int = 0
+
+    def validate(self) -> None:
+        """Raise InputError for numbers that no worker can take."""
+        for name in ("num_cpus", "num_gpus", "memory_mb", "workers", "range_rows"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise InputError(f"{name}={getattr(self, name)}: must be at least 0")
 
 
 class Runner(Protocol):
@@ -67,6 +76,24 @@ class _RangeActor:
 
         receipts = [self._runner(unit) for unit in batch.column("unit").to_pylist()]
         return pa.table({"receipt": pa.array(receipts, pa.string())})
+
+
+def _no_cluster(address: str, reason: str) -> str:
+    return (
+        f"cluster.address={address}: no Ray cluster answers there ({reason}); start one with `ray start --head`, leave "
+        "the address empty to start a local one, or set RAY_AUTH_MODE=token where the cluster asks for a token"
+    )
+
+
+def _check_answers(address: str) -> None:
+    """Raise InputError at once where nothing listens at host:port; Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except OSError as error:
+        raise InputError(_no_cluster(address, error.strerror or str(error))) from error
 
 
 @contextlib.contextmanager
@@ -124,13 +151,11 @@ class Cluster:
         address = self.settings.address or os.environ.get("RAY_ADDRESS", "")
         common = {"logging_level": logging.ERROR, "log_to_driver": self.settings.log_to_driver}
         if address and address != "local":
+            _check_answers(address)
             try:
                 ray.init(address=address, **common)
-            except ConnectionError as error:
-                raise InputError(
-                    f"cluster.address={address}: no Ray cluster answers there ({error}); "
-                    "start one with `ray start --head`, or leave the address empty to start a local one"
-                ) from error
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                raise InputError(_no_cluster(address, str(error))) from error
             return
         cores = self.settings.cpus or os.cpu_count() or 1
         with _stderr_only_on_failure():

@@ -17,9 +17,10 @@ from rat_ray.errors import InputError, did_you_mean
 from rat_ray.generate import resolve
 from rat_ray.generate.worker import GeneratorSettings
 from rat_ray.model import DiagnosticsSettings, EngineSettings, Prior
+from rat_ray.model.priors import judge_draws
 from rat_ray.naming import safe_name
 from rat_ray.retrieve import RETRIEVERS
-from rat_ray.settings import build, conf_dir, fields_of
+from rat_ray.settings import build, check_given, conf_dir, fields_of
 
 if TYPE_CHECKING:
     from rat_ray.commands import Context
@@ -79,6 +80,10 @@ class EvaluateSettings:
     seed: int
     configurations: list[Choice] = field(default_factory=list)
 
+    def validate(self) -> None:
+        check_given(out=self.out, store=self.store)
+        judge_draws(self.prior)  # refuses a prior under which no judge is better than chance
+
 
 @dataclass(frozen=True)
 class Configuration:
@@ -124,13 +129,16 @@ def make_plan(context: Context) -> Plan:
     job = build(EvaluateSettings, context.config)
     if job.judge.variables:
         job = dataclasses.replace(job, judge=resolve(job.judge, PROMPTS))
+    taken = sorted(set(job.judge.sources) & set(job.labels.rules))
+    if taken:
+        raise InputError(f"judge.name={job.judge.name}: {', '.join(taken)} is a rule; give the judge another name")
     first = Choice(*(context.choices[group] for group in ("dataset", "retriever", "generator")))
     choices = [
         Choice(c.dataset or first.dataset, c.retriever or first.retriever, c.generator or first.generator)
         for c in job.configurations
     ] or [first]
     listed = len(choices) > 1
-    components = _Components(context, first, listed)
+    components = _Components(context, first, listed or context.multirun)
     datasets = {name: components.build("dataset", name) for name in dict.fromkeys(c.dataset for c in choices)}
     generators = {name: components.build("generator", name) for name in dict.fromkeys(c.generator for c in choices)}
     retrievers: dict[str, Any] = {}
@@ -141,6 +149,9 @@ def make_plan(context: Context) -> Plan:
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise InputError(f"configurations: {', '.join(doubled)} is listed twice")
+    studied = job.allocation.configuration
+    if job.allocation.enabled and studied and studied not in names:
+        raise InputError(f"allocation.configuration={studied}: no such configuration{did_you_mean(studied, names)}")
     # A job of a sweep has a folder by the name of its configuration, which tells already what was varied.
     single = not listed and context.multirun
     out = Path(job.out) / names[0] if single else Path(context.folder(job.out))

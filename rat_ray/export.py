@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rat_ray.errors import InputError
+from rat_ray.keys import key_of
 from rat_ray.model.posterior import PARAMETERS, derive
 from rat_ray.model.priors import Prior, parameter_draws
 from rat_ray.output import OutFolder, read_run
@@ -20,8 +21,9 @@ from rat_ray.progress import console
 from rat_ray.report import ReportInput, render
 from rat_ray.report.table import print_table, result_table
 from rat_ray.settings import build
-from rat_ray.stage import Runs, StageRecord, key_of, versions
+from rat_ray.stage import Runs, StageRecord
 from rat_ray.store import Table
+from rat_ray.versions import versions
 
 if TYPE_CHECKING:
     from rat_ray.fitting import Fitted
@@ -46,6 +48,7 @@ def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
         "prior": key_of(pipeline.job.prior),
         "trusted": pipeline.job.labels.trusted,
         "budget": pipeline.job.labels.budget,
+        "budget_seed": pipeline.job.labels.seed,
         "verdicts": _verdict_counts(results.verdicts),
         "seed": pipeline.job.seed,
         "store": str(pipeline.store.root),
@@ -94,9 +97,15 @@ def write_fits(out: OutFolder, fitted: Mapping[str, Fitted]) -> None:
 
 def write_partition(out: OutFolder, folder: str, config: str, table: Table) -> None:
     """One Hive partition `folder/config=NAME/`, a file per part; the name stands in the path only."""
+    names = []
     for index, batch in enumerate(table.batches()):
         rows = batch.drop_columns(["config"]) if "config" in batch.schema.names else batch
-        out.write_table(f"{folder}/config={config}/part-{index:05d}.parquet", rows)
+        names.append(f"part-{index:05d}.parquet")
+        out.write_table(f"{folder}/config={config}/{names[-1]}", rows)
+    # An earlier run into this folder may have had more parts: their rows would be read twice.
+    for path in (out.path / folder / f"config={config}").glob("part-*.parquet"):
+        if path.name not in names:
+            path.unlink()
 
 
 def read_partitions(folder: Path) -> dict[str, pa.Table]:
@@ -125,7 +134,7 @@ def report_input(folder: Path, facts: Mapping[str, Any]) -> ReportInput:
         summary=pq.read_table(folder / "summary.parquet"),
         draws=read_partitions(folder / "posterior"),
         states=states,
-        full_values=full_values,
+        full_values=full_values if facts.get("budget", -1) > 0 else {},  # else nothing was hidden
         allocation=pq.read_table(allocation) if allocation.exists() else None,
         verdict_counts=[(one["config"], one["judge"], one["counts"]) for one in facts.get("verdicts", [])],
         notes=list(facts.get("notes", [])),
@@ -158,6 +167,9 @@ def _prior_p_g(prior: Mapping[str, Any] | None) -> tuple[float, ...]:
 
 def _provenance(facts: Mapping[str, Any]) -> dict[str, str]:
     found = {"seed": str(facts.get("seed", ""))}
+    if facts.get("budget", -1) > 0:
+        drawn = f"drawn with seed {facts.get('budget_seed', 'unknown')}"
+        found["labels kept for the fit"] = f"of {facts['budget']} items per configuration, {drawn}"
     found.update({f"version of {name}": str(value) for name, value in facts.get("versions", {}).items()})
     found.update({f"table {label}": str(key) for label, key in facts.get("tables", {}).items()})
     return found

@@ -13,12 +13,14 @@ from rat_ray import tables
 from rat_ray.cluster import Cluster, ClusterSettings, Resources
 from rat_ray.errors import InputError
 from rat_ray.export import write_fit
+from rat_ray.keys import digest_of, key_of
 from rat_ray.model import Columns, DiagnosticsSettings, EngineSettings, Labels, Prior, merge, read_labels
 from rat_ray.model.posterior import quantity_columns
+from rat_ray.model.priors import judge_draws
 from rat_ray.model.workers import FitSettings, PatternsWorker, PosteriorWorker, SummaryWorker
 from rat_ray.output import OutFolder
-from rat_ray.settings import build
-from rat_ray.stage import Runs, Stage, digest_of, import_table, key_of
+from rat_ray.settings import build, check_given
+from rat_ray.stage import Runs, Stage, import_table
 from rat_ray.store import Store, Table, encode_part
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ class FitJobSettings:
     columns: Columns = Columns()
 
     def validate(self) -> None:
+        check_given(data=self.data, out=self.out)
         if self.t_zero not in ("refuse", "wrong"):
             raise InputError(f"t_zero={self.t_zero}: must be refuse or wrong")
 
@@ -161,6 +164,8 @@ def run(context: Context) -> str:
     labels = read_labels(job.data, job.columns, list(job.by), job.t_zero)
     out = OutFolder(context.folder(job.out), _own_settings(job, labels), kind="fit", in_sweep=context.multirun)
     out.check()
+    if labels.judges:
+        judge_draws(job.prior)  # refuses a prior under which no judge is better than chance
     configs = pc.unique(labels.table.column("config")).to_pylist()
     out.claim()
     store = Store(out.path / ".store")

@@ -20,10 +20,10 @@ def safe_name(text: str) -> str:
 
 
 def swept_suffix(overrides: Sequence[str], swept: Sequence[str]) -> str:
-    """What tells two jobs of a sweep apart beyond dataset, retriever and generator: `-retriever.depth_5`."""
+    """What tells two jobs of a sweep apart beyond retriever and generator: `-dataset_fever-retriever.depth_5`."""
     kept = []
     for override in overrides:
         key, _, value = override.lstrip("+~").partition("=")
-        if key in swept and key not in ("dataset", "retriever", "generator"):
+        if key in swept and key not in ("retriever", "generator"):
             kept.append(f"{key}_{value}")
     return "".join(f"-{item}" for item in sorted(kept))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rat_ray.errors import InputError
-from rat_ray.stage import digest_of
+from rat_ray.keys import digest_of
 from rat_ray.store import replace_file
 
 RUN_FILE = "run.json"
@@ -54,9 +54,12 @@ class OutFolder:
         self.check()
         if self._root is not None:
             self._root.claim()
-        self.path.mkdir(parents=True, exist_ok=True)
-        if read_run(self.path) is None:
-            self._write_run({"status": "running"})
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if read_run(self.path) is None:
+                self._write_run({"status": "running"})
+        except OSError as error:
+            raise InputError(f"out={self.path}: cannot write there ({error.strerror}); give another out=") from error
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Write one Parquet file in one step."""
@@ -91,7 +94,7 @@ def read_run(folder: Path) -> dict[str, Any] | None:
     """The folder's run.json, or None where there is none that can be read."""
     try:
         content = json.loads((folder / RUN_FILE).read_text())
-    except (FileNotFoundError, NotADirectoryError, json.JSONDecodeError, UnicodeDecodeError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, json.JSONDecodeError, UnicodeDecodeError):
         return None
     return content if isinstance(content, dict) and "kind" in content else None
 

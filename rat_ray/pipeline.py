@@ -23,10 +23,11 @@ from rat_ray.datasets import Source, load
 from rat_ray.evaluate import Configuration, Plan
 from rat_ray.fitting import Fitted, fit_tables
 from rat_ray.generate.worker import GenerateWorker
+from rat_ray.keys import digest_of, key_of
 from rat_ray.output import OutFolder
 from rat_ray.progress import console, duration
 from rat_ray.retrieve import RETRIEVERS
-from rat_ray.stage import Runs, Stage, digest_of, import_table, key_of
+from rat_ray.stage import Runs, Stage, import_table
 from rat_ray.store import Store, Table
 from rat_ray.study import run_study
 
@@ -119,6 +120,7 @@ class Pipeline:
                 source.name,
                 tables.PASSAGES,
                 source.passages,
+                source.num_passages,
             )
             questions = import_table(
                 self.store,
@@ -127,6 +129,7 @@ class Pipeline:
                 source.name,
                 tables.QUESTIONS,
                 _batches_of(source),
+                source.questions().num_rows,
             )
             self.results.datasets[name] = Imported(source, passages, questions)
 
@@ -275,7 +278,10 @@ class Pipeline:
         prompts = {
             name: text for name, text in judge.prompts.items() if name == variable or name.startswith(f"{variable}_")
         }
-        return dataclasses.replace(judge, variables=(variable,), prompts=prompts, abstention_phrase=phrase)
+        refusals = judge.refusals if variable == "t" else ""
+        return dataclasses.replace(
+            judge, variables=(variable,), prompts=prompts, abstention_phrase=phrase, refusals=refusals
+        )
 
     def _annotate(self, runs: Runs) -> None:
         self._per_configuration(runs, "label", self._annotate_stage, self.results.annotations, small=self._small())

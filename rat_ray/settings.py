@@ -55,10 +55,18 @@ def build(kind: type[T], data: Mapping[str, Any] | None, path: str = "") -> T:
     return made
 
 
+def check_given(**values: str) -> None:
+    """Raise InputError for a path that is blank: it would mean the current folder."""
+    for name, value in values.items():
+        if not value.strip():
+            raise InputError(f"{name}: must be given, for example {name}=…")
+
+
 def fields_of(kind: type[Any]) -> dict[str, Any]:
-    """The names and resolved types of a dataclass's fields."""
+    """The names and resolved types of the fields that a user may set; metadata `{"user": False}` marks the others."""
     hints = typing.get_type_hints(kind)
-    return {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.init}
+    settable = (f.name for f in dataclasses.fields(kind) if f.init and f.metadata.get("user", True))
+    return {name: hints[name] for name in settable}
 
 
 def convert(kind: Any, value: Any, path: str) -> Any:
@@ -96,7 +104,8 @@ def _convert_union(arguments: tuple[Any, ...], value: Any, path: str) -> Any:
 
 def _convert_list(origin: type, arguments: tuple[Any, ...], value: Any, path: str) -> Any:
     if isinstance(value, str) or not hasattr(value, "__iter__") or isinstance(value, Mapping):
-        raise InputError(f"{path}={value!r}: expected a list, for example {path}=[…]")
+        example = value if isinstance(value, str | int | float) else "…"
+        raise InputError(f"{path}={value!r}: expected a list, for example {path}=[{example}]")
     element = arguments[0] if arguments else Any
     items = [convert(element, item, f"{path}[{index}]") for index, item in enumerate(value)]
     return tuple(items) if origin is tuple else items

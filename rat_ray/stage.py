@@ -7,11 +7,7 @@ rows go straight from Parquet to worker to Parquet.
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import importlib.metadata
 import json
-import platform
 import socket
 import time
 import traceback
@@ -23,18 +19,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import rat_ray
 from rat_ray.cluster import Cluster, Resources
 from rat_ray.errors import InputError, StageError
+from rat_ray.keys import digest_of, key_of
 from rat_ray.progress import StageProgress, console
 from rat_ray.store import Part, Store, Table, table_digest
+from rat_ray.versions import versions
 
 # How rows in and rows out must agree, checked for every part and again for the table:
 # same: the same ids in the same order; counts: column `n` sums to the rows in;
-# groups: the same distinct ids, each with at least one row; whole: `expected_rows` rows from one range; files: no rows.
+# groups: the same distinct ids, each with at least one row; whole: `expected_rows` rows from one range;
+# files: the worker answers how many rows its folder accounts for, which must be all of them.
 RULES = ("same", "counts", "groups", "whole", "files")
 DEFAULT_RANGE_ROWS = 1024
-_PACKAGES = ("numpy", "pyarrow", "ray", "stanli", "bm25s", "faiss-cpu", "wordllama", "xllamacpp", "scipy")
 
 
 @dataclass(frozen=True)
@@ -59,6 +56,10 @@ class Stage:
     resources: Resources = Resources()
     key_settings: Any = None  # what of the settings enters the key; None: all of them
 
+    def __post_init__(self) -> None:
+        if self.rows not in RULES:
+            raise ValueError(f"rows={self.rows!r} is none of {RULES}")
+
     @property
     def num_rows(self) -> int:
         return next(iter(self.over.values())).num_rows
@@ -69,11 +70,12 @@ class Stage:
 
     @property
     def key(self) -> str:
-        """What the table depends on: settings, version and the inputs' content, never where it ran."""
+        """What the table depends on: settings, version, schema and the inputs' content, never where it ran."""
         content = {
             "table": self.table,
             "version": self.version,
             "settings": self.settings_for_key,
+            "schema": None if self.schema is None else {f.name: str(f.type) for f in self.schema},
             "over": {name: table.digest for name, table in self.over.items()},
             "inputs": {name: table.digest for name, table in self.inputs.items()},
         }
@@ -92,25 +94,6 @@ class StageRecord:
     new_rows: int
     row_errors: int
     seconds: float
-
-
-def key_of(settings: Any) -> Any:
-    """The JSON form of settings, without the fields that say only where or how fast work runs."""
-    if dataclasses.is_dataclass(settings) and not isinstance(settings, type):
-        kept = (f for f in dataclasses.fields(settings) if f.metadata.get("key", True))
-        return {f.name: key_of(getattr(settings, f.name)) for f in kept}
-    if isinstance(settings, Mapping):
-        return {str(name): key_of(value) for name, value in settings.items()}
-    if isinstance(settings, list | tuple):
-        return [key_of(value) for value in settings]
-    if settings is None or isinstance(settings, str | int | float | bool):
-        return settings
-    raise TypeError(f"settings may not hold a {type(settings).__name__}")
-
-
-def digest_of(content: Any) -> str:
-    """The hash of a JSON-like value, independent of the order of its keys."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:32]
 
 
 def cut(rows: int, range_rows: int) -> list[tuple[int, int]]:
@@ -152,7 +135,9 @@ class StageRunner:
         worker = self._worker_for(index)
         if stage.schema is None:
             scratch = self._store.scratch_folder(stage.table, key)
-            worker(rows, scratch)
+            taken = worker(rows, scratch)
+            if taken != stop - start:
+                raise StageError(f"{stage.label} rows [{start}, {stop}): {stop - start} rows in, {taken} accounted for")
             return self._store.write_folder(stage.table, key, start, stop, scratch), 0
         made = worker(rows)
         check_rows(stage, rows, made, f"{stage.label} rows [{start}, {stop})")
@@ -376,23 +361,22 @@ def describe(table: str, key: str, label: str, schema: pa.Schema | None, parts: 
     }
 
 
-def versions() -> dict[str, str]:
-    """The versions of what can change a result."""
-    found = {"rat_ray": rat_ray.__version__, "python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
 def import_table(
-    store: Store, table: str, key: str, label: str, schema: pa.Schema, batches: Callable[[], Iterator[pa.Table]]
+    store: Store,
+    table: str,
+    key: str,
+    label: str,
+    schema: pa.Schema,
+    batches: Callable[[], Iterator[pa.Table]],
+    expected_rows: int | None = None,
 ) -> Table:
-    """Commit rows that come from outside the store (files, a task list), one part per batch, or find them there."""
+    """Commit rows that come from outside the store (files, a task list), one part per batch, or find them there.
+
+    Raises: StageError unless there are `expected_rows` rows, where that is known.
+    """
     found = store.find(table, key)
     if found is not None:
+        _check_count(label, table, expected_rows, found.num_rows)
         return found
     parts: list[Part] = []
     start = 0
@@ -401,4 +385,10 @@ def import_table(
         start += batch.num_rows
     if not parts:
         parts.append(store.write_part(table, key, 0, 0, schema.empty_table(), schema))
+    _check_count(label, table, expected_rows, sum(part.rows for part in parts))
     return store.commit(table, key, describe(table, key, label, schema, parts))
+
+
+def _check_count(label: str, table: str, expected: int | None, rows: int) -> None:
+    if expected is not None and rows != expected:
+        raise StageError(f"{label}: {expected} {table} were read, {rows} are in the store")

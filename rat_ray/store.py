@@ -77,7 +77,10 @@ def encode_part(table: pa.Table, metadata: Mapping[str, str]) -> tuple[bytes, st
     own = {name.decode(): value.decode() for name, value in (table.schema.metadata or {}).items()}
     stamped = plain.replace_schema_metadata({**own, **metadata})
     sink = pa.BufferOutputStream()
-    pq.write_table(stamped, sink, compression="zstd", row_group_size=max(1, plain.num_rows), store_schema=True)
+    rows = max(1, plain.num_rows)
+    pq.write_table(
+        stamped, sink, compression="zstd", row_group_size=rows, store_schema=True, write_page_checksum=True
+    )
     data: bytes = sink.getvalue().to_pybytes()
     footer = int.from_bytes(data[-8:-4], "little")
     digest = hashlib.sha256(str(plain.schema).encode())
@@ -123,7 +126,11 @@ class Table:
         """A file table's parts as local folders, in the order of their ranges."""
         if not self.files:
             raise StageError(f"{self.table}/{self.key[:12]} holds rows, not files")
-        return [self.folder / part.name for part in self.parts]
+        folders = [self.folder / part.name for part in self.parts]
+        for folder in folders:
+            if not folder.is_dir():
+                raise StageError(f"{folder} is named by a manifest and is missing; restore it or delete {self.folder}")
+        return folders
 
     def batches(self, columns: list[str] | None = None) -> Iterator[pa.Table]:
         """The rows, one part at a time, in input order."""
@@ -155,8 +162,11 @@ class Table:
         if not path.exists():
             raise StageError(f"{path} is named by a manifest and is missing; restore it or delete {self.folder}")
         # ParquetFile, not read_table: no guessing of partition columns from the folder names.
-        with pq.ParquetFile(path) as file:
-            table = file.read(columns=columns)
+        try:
+            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                table = file.read(columns=columns)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise StageError(_damaged(path, self.folder, str(error))) from error
         if table.num_rows != part.rows:
             raise StageError(f"{path} holds {table.num_rows} rows, its manifest says {part.rows}")
         own = {n: v for n, v in (table.schema.metadata or {}).items() if n not in _FOOTER}
@@ -195,18 +205,21 @@ class Store:
             text = (self.folder(table, key) / MANIFEST).read_text()
         except FileNotFoundError:
             return None
-        manifest = json.loads(text)
-        parts = tuple(Part(**part) for part in manifest["parts"])
-        return Table(
-            root=str(self.root),
-            table=table,
-            key=key,
-            digest=manifest["digest"],
-            num_rows=manifest["rows"],
-            parts=parts,
-            files=manifest["files"],
-            manifest=manifest,
-        )
+        folder = self.folder(table, key)
+        try:
+            manifest = json.loads(text)
+            return Table(
+                root=str(self.root),
+                table=table,
+                key=key,
+                digest=manifest["digest"],
+                num_rows=manifest["rows"],
+                parts=tuple(Part(**part) for part in manifest["parts"]),
+                files=manifest["files"],
+                manifest=manifest,
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise StageError(_damaged(folder / MANIFEST, folder, repr(error))) from error
 
     def parts(self, table: str, key: str) -> list[Part]:
         """The parts that lie in the folder, whether or not a manifest names them, in the order of their ranges.
@@ -262,7 +275,10 @@ class Store:
         """The ranges of this table: those of its first writer, who may be us."""
         path = self.folder(table, key) / RANGES
         write_new(path, json.dumps([list(bounds) for bounds in ranges]).encode())
-        return [(start, stop) for start, stop in json.loads(path.read_text())]
+        try:
+            return [(int(start), int(stop)) for start, stop in json.loads(path.read_text())]
+        except (ValueError, TypeError) as error:
+            raise StageError(_damaged(path, path.parent, repr(error))) from error
 
     def commit(self, table: str, key: str, manifest: Mapping[str, Any]) -> Table:
         """Write the manifest, unless another writer was first: then his table is the result."""
@@ -272,6 +288,10 @@ class Store:
         if committed is None:
             raise StageError(f"{table}/{key[:12]}: the manifest that was just written cannot be read")
         return committed
+
+
+def _damaged(path: Path, folder: Path, why: str) -> str:
+    return f"{path} is damaged ({why.strip().splitlines()[0]}); delete {folder} and run the same command again"
 
 
 def table_digest(schema: pa.Schema | None, parts: Sequence[Part]) -> str:

@@ -13,12 +13,13 @@ from rat_ray.cluster import Cluster, ClusterSettings
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.evaluate import StageResources, StorageSettings
 from rat_ray.export import read_finished, read_partitions
+from rat_ray.keys import digest_of, key_of
 from rat_ray.model import Prior
 from rat_ray.output import OutFolder
 from rat_ray.progress import console
 from rat_ray.report.figures import allocation_figure
-from rat_ray.settings import build
-from rat_ray.stage import Runs, digest_of, import_table, key_of
+from rat_ray.settings import build, check_given
+from rat_ray.stage import Runs, import_table
 from rat_ray.store import Store, Table, encode_part
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ class AllocateSettings:
     storage: StorageSettings
     resources: StageResources
     seed: int = 1
+
+    def validate(self) -> None:
+        check_given(run=self.run, out=self.out, store=self.store)
 
 
 def run_study(runs: Runs, config: str, annotations: Table, trusted: Mapping[str, list[str]], job: StudyJob) -> Table:

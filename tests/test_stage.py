@@ -137,6 +137,8 @@ def test_key_depends_on_content_and_settings_only(store: Store, tmp_path: Path) 
     assert echo(source, EchoSettings(value="y")).key != stage.key
     assert echo(stored(store, questions(9), "nine")).key != stage.key
     assert dataclasses.replace(stage, version=2).key != stage.key
+    wider = tables.VERDICTS.append(pa.field("more", pa.string()))
+    assert dataclasses.replace(stage, schema=wider).key != stage.key
 
 
 def test_equal_rows_have_equal_digests_whoever_made_them(store: Store, runs: Runs) -> None:
@@ -188,14 +190,22 @@ def test_a_worker_that_raises_on_ray_ends_the_stage_with_its_message(store: Stor
         runs.run([echo(stored(store, questions(8)), EchoSettings(fail_at="q3"))], "echo")
 
 
-@pytest.mark.ray
-def test_a_file_stage_on_ray_gives_a_folder_per_range(store: Store, ray_cluster: Cluster) -> None:
+def test_an_import_that_loses_rows_is_refused(store: Store) -> None:
+    def batches() -> Iterator[pa.Table]:
+        return iter([questions(8)])
+
+    with pytest.raises(StageError, match="9 questions were read, 8 are in the store"):
+        import_table(store, "questions", "k", "demo", tables.QUESTIONS, batches, expected_rows=9)
+    assert store.find("questions", "k") is None
+
+
+def ids_stage(store: Store, settings: EchoSettings) -> Stage:
     rows = pa.table({"passage_id": ["a", "b", "c"], "title": ["t"] * 3, "text": ["x"] * 3}, schema=tables.PASSAGES)
     passages = import_table(store, "passages", "p", "p", tables.PASSAGES, lambda: iter([rows]))
-    stage = Stage(
+    return Stage(
         table="index",
         label="ids",
-        settings=EchoSettings(),
+        settings=settings,
         worker=WriteIds,
         over={"passages": passages},
         schema=None,
@@ -203,6 +213,15 @@ def test_a_file_stage_on_ray_gives_a_folder_per_range(store: Store, ray_cluster:
         ids=("passage_id",),
         resources=Resources(range_rows=2),
     )
-    [table] = Runs(store, ray_cluster, quiet=True).run([stage], "index")
+
+
+def test_a_folder_that_lacks_rows_is_refused(store: Store, runs: Runs) -> None:
+    with pytest.raises(StageError, match="2 rows in, 1 accounted for"):
+        runs.run([ids_stage(store, EchoSettings(lose=True))], "index")
+
+
+@pytest.mark.ray
+def test_a_file_stage_on_ray_gives_a_folder_per_range(store: Store, ray_cluster: Cluster) -> None:
+    [table] = Runs(store, ray_cluster, quiet=True).run([ids_stage(store, EchoSettings())], "index")
     assert [(folder / "ids.txt").read_text().split() for folder in table.folders()] == [["a", "b"], ["c"]]
     assert table.num_rows == 3

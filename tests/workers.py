@@ -63,5 +63,7 @@ class WriteIds:
     def __init__(self, settings: EchoSettings, inputs: Mapping[str, Any]) -> None:
         self.settings = settings
 
-    def __call__(self, rows: Mapping[str, pa.Table], folder: Path) -> None:
-        (folder / "ids.txt").write_text("\n".join(rows["passages"].column("passage_id").to_pylist()))
+    def __call__(self, rows: Mapping[str, pa.Table], folder: Path) -> int:
+        ids = rows["passages"].column("passage_id").to_pylist()[int(self.settings.lose) :]
+        (folder / "ids.txt").write_text("\n".join(ids))
+        return len(ids)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from rat_ray.allocate.strategies import STRATEGIES
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.model import EngineSettings, Prior
+from rat_ray.model.engines import program_digest
 from rat_ray.model.posterior import BASE_QUANTITIES
 from rat_ray.tables import ALLOCATION
 
@@ -64,6 +65,7 @@ class StudySettings:
     """What the result of one fit depends on, besides its task and the annotations.
 
     trusted: the source columns that fill r, a and t, first first: {"r": ["evidence"], …}.
+    program: the digest of the Stan program.
     """
 
     config: str
@@ -77,6 +79,7 @@ class StudySettings:
     samples: int
     prior: Prior
     seed: int
+    program: str = field(default_factory=program_digest)
 
     @classmethod
     def of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from functools import cache
 from importlib.resources import files
@@ -37,11 +38,20 @@ def _is_refusal(statement: str) -> bool:
     return any(form.fullmatch(f"{statement} ") for form in refusal_forms())
 
 
+def refusals_digest() -> str:
+    """What identifies the list of refusals: it decides labels, so it belongs in the key of whoever uses it."""
+    return hashlib.sha256(_refusals().encode()).hexdigest()[:16]
+
+
+def _refusals() -> str:
+    return (files("rat_ray.annotate") / "refusals_en.txt").read_text("utf-8")
+
+
 @cache
 def refusal_forms() -> tuple[re.Pattern[str], ...]:
     """The forms of refusals_en.txt as patterns over `text.words`."""
-    lines = (files("rat_ray.annotate") / "refusals_en.txt").read_text("utf-8").splitlines()
-    return tuple(_pattern(line) for line in map(str.strip, lines) if line and not line.startswith("#"))
+    lines = map(str.strip, _refusals().splitlines())
+    return tuple(_pattern(line) for line in lines if line and not line.startswith("#"))
 
 
 def _pattern(form: str) -> re.Pattern[str]:

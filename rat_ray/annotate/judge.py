@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rat_ray import tables
-from rat_ray.annotate.abstention import abstention_label
+from rat_ray.annotate.abstention import abstention_label, refusals_digest
 from rat_ray.annotate.text import plain
 from rat_ray.errors import InputError
 from rat_ray.generate import open_engine
@@ -27,17 +27,18 @@ _VERDICT = re.compile(r"\W*(yes|no)\b")
 class JudgeSettings(PromptedSettings):
     """A judge: the model, its prompt set (`r.jinja`, `t.jinja`, or one per shape such as `r_claim.jinja`).
 
-    name: the sources are `r@NAME` and `t@NAME`. abstention_phrase: the judged generator's, for T only (abstentions are
-    not judged); leave it empty for R, so that one verdict serves every generator with the same context.
+    name: the sources are `r@NAME` and `t@NAME`. abstention_phrase and refusals: by which abstentions are known, for T
+    only (they are not judged); both are empty for R, so that one verdict serves every generator with the same context.
     """
 
     name: str = "local"
     variables: tuple[str, ...] = VARIABLES
     prompt: str = "judge"
     max_tokens: int = 3
-    abstention_phrase: str = ""
+    abstention_phrase: str = field(default="", metadata={"user": False})
+    refusals: str = field(default_factory=refusals_digest, metadata={"user": False})
     # The context was cut to the generator's budget before; a judge gets it whole or gives no verdict.
-    passages: int = field(default=0, metadata={"key": False})
+    passages: int = field(default=0, metadata={"key": False, "user": False})
 
     def validate(self) -> None:
         """Raise InputError for values that cannot work, alone or together."""

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from rat_ray import tables
-from rat_ray.annotate.abstention import abstention_label
+from rat_ray.annotate.abstention import abstention_label, refusals_digest
 from rat_ray.annotate.evidence import evidence_label
 from rat_ray.annotate.match import match_label
 from rat_ray.errors import InputError, did_you_mean
@@ -47,8 +47,9 @@ class LabelSettings:
 
     rules and judges: source columns such as `r@evidence` and `t@local`. trusted: per variable the sources' names in
     order, e.g. {"r": ["evidence"]}; the first that has a label fills it. budget: so many rows keep their trusted r and
-    t, drawn at random by seed; the others' are hidden from the fit, never a. 0 or below: all rows keep them.
+    t, drawn at random by seed; the others' are hidden from the fit, never a. -1: all rows keep them.
     config, dataset, retriever, generator, abstention_phrase: of the configuration, filled by who runs it.
+    refusals: the digest of the list of refusals, so that a changed list labels anew.
     """
 
     rules: list[str] = field(default_factory=lambda: list(RULES))
@@ -56,14 +57,17 @@ class LabelSettings:
     trusted: dict[str, list[str]] = field(default_factory=dict)
     budget: int = -1
     seed: int = 0
-    config: str = ""
-    dataset: str = ""
-    retriever: str = ""
-    generator: str = ""
-    abstention_phrase: str = ""
+    config: str = field(default="", metadata={"user": False})
+    dataset: str = field(default="", metadata={"user": False})
+    retriever: str = field(default="", metadata={"user": False})
+    generator: str = field(default="", metadata={"user": False})
+    abstention_phrase: str = field(default="", metadata={"user": False})
+    refusals: str = field(default_factory=refusals_digest, metadata={"user": False})
 
     def validate(self) -> None:
         """Raise InputError for unknown rules and variables, and for trusted sources that label nothing here."""
+        if self.budget < 1 and self.budget != -1:
+            raise InputError(f"labels.budget={self.budget}: give how many items keep their labels, or -1 for all")
         for rule in self.rules:
             if rule not in RULES:
                 raise InputError(f"labels.rules: {rule!r} is unknown{did_you_mean(rule, RULES)}")
@@ -101,7 +105,7 @@ class AnnotateWorker:
         settings.validate()
         self._settings = settings
         self._schema = tables.annotations_schema(settings.sources)
-        self._kept = None if settings.budget <= 0 else _draw(settings, inputs["answers"])
+        self._kept = None if settings.budget == -1 else _draw(settings, inputs["answers"])
 
     def __call__(self, rows: Mapping[str, pa.Table]) -> pa.Table:
         """rows: questions, answers, and one verdicts table per judge under its source's name, all aligned.

@@ -62,7 +62,7 @@ class Reader:
         for place, text in self.lines():
             try:
                 value = json.loads(text)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise InputError(f"{place}: broken JSON ({error}): {_excerpt(text)}") from error
             if not isinstance(value, dict):
                 raise InputError(f"{place}: expected a JSON object with fields, found {_excerpt(text)}")

@@ -22,7 +22,7 @@ class EngineSettings:
     model: str = "gemma3_270m"
     # Outside the stage's key: the revision says what the model is, the others only where and how fast it runs.
     model_path: str | None = field(default=None, metadata={"key": False})
-    model_revision: str = ""
+    model_revision: str = field(default="", metadata={"user": False})
     threads: int = field(default=0, metadata={"key": False})
     slots: int = field(default=2, metadata={"key": False})
     n_ctx: int = 1536
@@ -76,7 +76,7 @@ class PromptedSettings(EngineSettings):
         if not self.prompt:
             raise InputError("prompt is not set; name a folder of conf/prompt, e.g. prompt: policy")
         for name, low in [("passages", 0), ("max_prompt_tokens", 16), ("max_tokens", 1), ("temperature", 0)]:
-            if getattr(self, name) < low:
+            if not low <= getattr(self, name) < float("inf"):
                 raise InputError(f"{name} is {getattr(self, name)}; it must be at least {low}")
         if self.max_prompt_tokens + self.max_tokens > self.n_ctx:
             raise InputError(

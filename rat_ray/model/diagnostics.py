@@ -32,7 +32,7 @@ class DiagnosticsSettings:
         """Raise InputError where failing would be easier than warning."""
         for name, sign in (("r_hat", 1), ("ess_bulk", -1), ("divergences", 1)):
             warn, fail = getattr(self, f"{name}_warn"), getattr(self, f"{name}_fail")
-            if sign * warn > sign * fail:
+            if not sign * warn <= sign * fail:  # also where one is NaN
                 raise InputError(
                     f"diagnostics.{name}_warn = {warn} and {name}_fail = {fail}: the warning must come first"
                 )

@@ -11,7 +11,7 @@ from rat_ray.errors import InputError
 from rat_ray.model.diagnostics import DiagnosticsSettings, Status
 from rat_ray.model.engines import EngineSettings
 from rat_ray.model.identify import Identification, identify
-from rat_ray.model.patterns import default_judges, judges_of, patterns
+from rat_ray.model.patterns import check_counts, default_judges, judges_of, patterns
 from rat_ray.model.posterior import item_count, sample
 from rat_ray.model.priors import Prior
 from rat_ray.model.summary import status_of, summarise
@@ -80,8 +80,10 @@ def fit(
 
 
 def _counts(table: pa.Table, judges: Sequence[str] | None) -> pa.Table:
+    if not isinstance(table, pa.Table | pa.RecordBatch):
+        raise InputError(f"labels are a pyarrow.Table, not a {type(table).__name__}; see pyarrow.Table.from_pandas")
     if not {"use", "n"} <= set(table.schema.names):
         return patterns(table, default_judges(table) if judges is None else judges)
     if judges is not None and list(judges) != judges_of(table):
         raise InputError(f"the count table has the judges {judges_of(table)}, not {list(judges)}: group it again")
-    return table
+    return check_counts(table)

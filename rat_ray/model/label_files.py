@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
 import json
-from collections.abc import Sequence
+import math
+import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import IO, Protocol, TextIO
 
 import pyarrow as pa
 
 from rat_ray.errors import InputError
 
-_BROKEN = (pa.ArrowInvalid, pa.ArrowTypeError, OSError, EOFError, UnicodeDecodeError)
+_BROKEN = (pa.ArrowInvalid, pa.ArrowTypeError, OSError, EOFError, UnicodeDecodeError, zlib.error)
+_CELL = 64 << 20  # bytes of one row, at most
+csv.field_size_limit(_CELL)
 
 
 class LabelFile(Protocol):
@@ -62,8 +67,7 @@ class CsvLabels:
 
     def __init__(self, path: Path, delimiter: str) -> None:
         self._path, self._delimiter = path, delimiter
-        with _open_text(path) as file:
-            header = next((row for row in csv.reader(file, delimiter=delimiter) if row), [])
+        header = next((cells for _, cells in self._records() if cells), [])
         if not header:
             raise InputError(f"{path}: the file is empty; its first line must name the columns (r, a, t, ...)")
         self._columns = {name.strip(): name for name in header}
@@ -82,8 +86,10 @@ class CsvLabels:
 
         columns = [self._columns[name] for name in names]
         try:
+            rows = self._count_quoted()
             table = pyarrow.csv.read_csv(
                 self._path,
+                read_options=pyarrow.csv.ReadOptions(block_size=_CELL),
                 parse_options=pyarrow.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
                 convert_options=pyarrow.csv.ConvertOptions(
                     include_columns=columns, column_types={name: pa.string() for name in columns}
@@ -91,17 +97,43 @@ class CsvLabels:
             )
         except _BROKEN as error:
             raise InputError(f"{self._path}: cannot be read: {error}") from error
+        if rows is not None and rows != table.num_rows:
+            raise InputError(
+                f"{self._path}: its quotes and line ends can be read as {rows} or as {table.num_rows} rows; "
+                "write the file again with one kind of line end"
+            )
         return table.rename_columns(list(names))
 
     def line(self, row: int) -> int | None:
-        with _open_text(self._path) as file:
-            reader = csv.reader(file, delimiter=self._delimiter)
-            seen = -2  # the header is the first row that is not blank
-            for cells in reader:
+        seen = -2  # the header is the first row that is not blank
+        with contextlib.suppress(UnicodeDecodeError):  # in a column that is not used
+            for number, cells in self._records():
                 seen += bool(cells)
                 if seen == row:
-                    return reader.line_num
+                    return number
         return None
+
+    def _count_quoted(self) -> int | None:
+        """How many data rows there are, where the file has quotes: one that is left open would swallow rows."""
+        with _open_bytes(self._path) as file:
+            if not any(b'"' in block for block in iter(lambda: file.read(1 << 20), b"")):
+                return None
+        return sum(1 for _, cells in self._records() if cells) - 1
+
+    def _records(self) -> Iterator[tuple[int, list[str]]]:
+        """Every row with the line on which it ends. Raises InputError for quotes that do not pair up."""
+        with _open_text(self._path) as file:
+            reader = csv.reader(file, delimiter=self._delimiter, strict=True)
+            start = 1
+            try:
+                for cells in reader:
+                    yield reader.line_num, cells
+                    start = reader.line_num + 1
+            except csv.Error as error:
+                raise InputError(
+                    f'{self._path}, the row from line {start} on: its quotes (") do not pair up ({error}); a quoted '
+                    "cell ends with a quote, and a quote within it is written twice"
+                ) from error
 
 
 class JsonLabels:
@@ -124,8 +156,15 @@ class JsonLabels:
             raise InputError(f"{path}: the file is empty; each line must be an object with r, a and t")
 
     def read(self, names: Sequence[str]) -> pa.Table:
-        columns = {name: [_text(row.get(name)) for row in self._rows] for name in names}
-        return pa.table({name: pa.array(values, type=pa.string()) for name, values in columns.items()})
+        return pa.table({name: pa.array(self._texts(name), type=pa.string()) for name in names})
+
+    def _texts(self, name: str) -> list[str | None]:
+        for line, row in zip(self._lines, self._rows, strict=True):
+            if isinstance(row.get(name), list | dict):
+                raise InputError(
+                    f"{self._path}, line {line}: {name} is {row[name]!r:.80}; a text or number is expected"
+                )
+        return [_text(row.get(name)) for row in self._rows]
 
     def line(self, row: int) -> int | None:
         return self._lines[row]
@@ -143,42 +182,75 @@ class ParquetLabels:
             raise InputError(f"{path}: the folder holds no .parquet file")
         base = str(path) if path.is_dir() else None
         try:
+            partitioning = "hive" if base else None
             found = pyarrow.dataset.dataset(
-                files, format="parquet", partitioning="hive" if base else None, partition_base_dir=base
+                files, format="parquet", partitioning=partitioning, partition_base_dir=base
             )
             parts = [fragment.physical_schema for fragment in found.get_fragments()]
-            self._dataset = found.replace_schema(pa.unify_schemas([found.schema, *parts]))
+            # Permissive: pandas writes 0 and 1 as integers, and as doubles where some are missing.
+            schema = pa.unify_schemas([found.schema, *parts], promote_options="permissive")
+            self._dataset = pyarrow.dataset.dataset(
+                files, schema=schema, format="parquet", partitioning=partitioning, partition_base_dir=base
+            )
         except _BROKEN as error:
             raise InputError(f"{path}: cannot be read as Parquet: {error}") from error
         self.names = list(self._dataset.schema.names)
 
     def read(self, names: Sequence[str]) -> pa.Table:
         try:
-            return self._dataset.to_table(columns=list(names))
+            table = self._dataset.to_table(columns=list(names))
+            table.validate(full=True)
         except _BROKEN as error:
             raise InputError(f"{self._path}: cannot be read as Parquet: {error}") from error
+        return pa.table({name: self._readable(name, table.column(name)) for name in names})
+
+    def _readable(self, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Bytes as text, other columns as they are."""
+        if not (pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)):
+            return column
+        try:
+            return column.cast(pa.string())
+        except pa.ArrowInvalid as error:
+            raise InputError(f"{self._path}: column {name!r} holds bytes that are not UTF-8 text") from error
 
     def line(self, row: int) -> int | None:
         return None
 
 
+def _open_bytes(path: Path) -> IO[bytes]:
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
+
+
 def _open_text(path: Path) -> TextIO:
-    if path.suffix.lower() == ".gz":
-        return io.TextIOWrapper(gzip.open(path, "rb"), encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
+    return io.TextIOWrapper(_open_bytes(path), encoding="utf-8-sig", newline="")
 
 
 def _json_object(path: Path, number: int, line: str) -> dict[str, object]:
     try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
+        row = json.loads(line, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}, line {number}: not JSON: {error}") from error
     if not isinstance(row, dict):
         raise InputError(f'{path}, line {number}: an object such as {{"r": 1, "a": 0, "t": 1}} is expected')
     return row
 
 
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object. Raises ValueError for a key that stands twice in it, and for what is no text."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} stands twice")
+    for text in (*made, *made.values()):
+        if isinstance(text, str) and not text.isascii():
+            text.encode()  # a lone surrogate such as \ud800 is legal in JSON and no text: UnicodeEncodeError
+    return made
+
+
 def _text(value: object) -> str | None:
+    """1, 1.0 and "1" are the same; NaN is missing."""
     if value is None or isinstance(value, str):
         return value
-    return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.model.label_files import LabelFile, open_label_file
 from rat_ray.model.patterns import TRUSTED, source_columns, trusted_sources
+from rat_ray.naming import MAX_NAME, safe_name
 from rat_ray.tables import ANNOTATIONS, LABEL
 
 _ONE = {"1", "1.0", "true", "yes"}
@@ -132,7 +133,7 @@ class _Place(NamedTuple):
 
     def row(self, index: int) -> str:
         line = self.file.line(index)
-        return f"row {index + 1}{f' (line {line})' if line else ''}, id {self.ids[index].as_py()!r}"
+        return f"row {index + 1}{f' (line {line})' if line else ''}, id {self.ids[index].as_py()!r:.80}"
 
     def list_ids(self, rows: np.ndarray) -> str:
         shown = ", ".join(str(name) for name in self.ids.take(pa.array(rows[:_SHOWN])).to_pylist())
@@ -162,22 +163,33 @@ def _check_names(path: Path, names: list[str], columns: Columns, by: Sequence[st
 
 def _texts(column: pa.ChunkedArray) -> tuple[pa.Int32Array, list[str | None]]:
     """Per row an index into the distinct values, and these as trimmed text; no row becomes a Python object."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = _nan_is_null(_plain(column))
     if pa.types.is_null(array.type):
         array = array.cast(pa.string())
-    if not pa.types.is_dictionary(array.type):
-        array = array.dictionary_encode()
+    array = array.dictionary_encode()
     values = array.dictionary.cast(pa.string()).to_pylist()
     return array.indices, [None if value is None else value.strip() for value in values]
+
+
+def _plain(column: pa.ChunkedArray) -> pa.Array:
+    """One array, no dictionary: a pandas category may hold values that no row has."""
+    array = column.combine_chunks()
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _nan_is_null(array: pa.Array) -> pa.Array:
+    if not pa.types.is_floating(array.type):
+        return array
+    return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
 
 
 def _ids(path: Path, file: LabelFile, raw: pa.Table, name: str | None) -> pa.Array:
     """The ids as text, so that 1 and "1" are the same; without a column of ids the number of the row."""
     if name is None:
         return pa.array(np.arange(1, raw.num_rows + 1)).cast(pa.string())
-    column = raw.column(name).combine_chunks()
-    if pa.types.is_floating(column.type):  # pandas makes whole numbers 1.0 where some are missing
-        column = column.cast(pa.int64(), safe=False) if _whole(column) else column
+    column = _nan_is_null(_plain(raw.column(name)))
+    if pa.types.is_floating(column.type) and _whole(column):  # pandas makes whole numbers 1.0 where some are missing
+        column = column.cast(pa.int64())
     if pa.types.is_nested(column.type):
         raise InputError(f"{path}: column {name!r} is {column.type}; an id is a text or a number")
     ids = pc.utf8_trim_whitespace(column.cast(pa.string()))
@@ -191,7 +203,9 @@ def _ids(path: Path, file: LabelFile, raw: pa.Table, name: str | None) -> pa.Arr
 
 
 def _whole(column: pa.Array) -> bool:
-    return bool(pc.all(pc.equal(column, pc.floor(column)), min_count=0).as_py())
+    """Whether all are whole numbers that int64 holds exactly."""
+    exact = pc.less(pc.abs(column.cast(pa.float64())), float(1 << 63))
+    return bool(pc.all(pc.and_(exact, pc.equal(column, pc.floor(column))), min_count=0).as_py())
 
 
 def _labels(place: _Place, column: pa.ChunkedArray, name: str) -> pa.Array:
@@ -206,7 +220,7 @@ def _labels(place: _Place, column: pa.ChunkedArray, name: str) -> pa.Array:
         first = int(rows[0])
         more = f" (and {len(rows) - 1} more rows)" if len(rows) > 1 else ""
         value = values[indices[first].as_py()]
-        raise InputError(f"{place.path}, {place.row(first)}: {name} is {value!r}{more}; {_ACCEPTED}")
+        raise InputError(f"{place.path}, {place.row(first)}: {name} is {value!r:.80}{more}; {_ACCEPTED}")
     return pa.array(read, type=LABEL).take(indices)
 
 
@@ -225,6 +239,10 @@ def _configs(place: _Place, raw: pa.Table, by: list[str]) -> pa.Array:
         return pa.repeat(pa.scalar("all", pa.string()), raw.num_rows)
     parts = []
     for name in by:
+        if pa.types.is_nested(raw.column(name).type):
+            raise InputError(
+                f"{place.path}: the column {name!r} of by= is {raw.column(name).type}; give texts or numbers"
+            )
         indices, values = _texts(raw.column(name))
         names = [_safe(name, value, alone=len(by) == 1) for value in values]
         blank = pc.fill_null(pc.is_in(indices, pa.array(_blanks(values), indices.type)), True).to_numpy(
@@ -237,7 +255,7 @@ def _configs(place: _Place, raw: pa.Table, by: list[str]) -> pa.Array:
         _check_distinct(place.path, name, values, names)
         parts.append(pa.array(names, type=pa.string()).take(indices))
     if len(parts) == 1:
-        return parts[0]
+        return _short(parts[0])
     joined = pc.binary_join_element_wise(*parts, ".")
     combinations = pa.table({str(i): part for i, part in enumerate(parts)}).group_by(
         [str(i) for i in range(len(parts))]
@@ -246,7 +264,14 @@ def _configs(place: _Place, raw: pa.Table, by: list[str]) -> pa.Array:
         raise InputError(
             f"{place.path}: by={','.join(by)} gives the same name to different values; rename some of them"
         )
-    return joined
+    return _short(joined)
+
+
+def _short(names: pa.Array) -> pa.Array:
+    """The names, the long ones cut so that they fit into a path; they stay distinct."""
+    encoded = names.dictionary_encode()
+    short = [safe_name(name) if len(name) > MAX_NAME else name for name in encoded.dictionary.to_pylist()]
+    return pa.array(short, pa.string()).take(encoded.indices)
 
 
 def _blanks(values: list[str | None]) -> list[int]:

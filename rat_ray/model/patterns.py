@@ -69,6 +69,37 @@ def check_judges(judges: Sequence[str]) -> None:
         raise InputError(f"judges: a name occurs twice in {list(judges)}")
 
 
+def check_columns(table: pa.Table, columns: Sequence[str]) -> None:
+    """Raise InputError unless the table has each of these columns once."""
+    names = table.schema.names
+    for name in columns:
+        if names.count(name) != 1:
+            how = f"occurs {names.count(name)} times" if name in names else f"is missing{did_you_mean(name, names)}"
+            raise InputError(f"column {name!r} {how}")
+
+
+def check_counts(counts: pa.Table) -> pa.Table:
+    """A count table that somebody else made, checked and in our order.
+
+    Raises InputError for missing columns, labels that are not 0, 1 or null, impossible patterns, and other counts than
+    whole numbers.
+    """
+    judges = judges_of(counts)
+    check_judges(judges)
+    check_columns(counts, [*TRUSTED, *judges, "use", "n"])
+    n, use = counts.column("n"), set(counts.column("use").to_pylist())
+    if not pa.types.is_integer(n.type) or n.null_count or (pc.min(n).as_py() or 0) < 0:
+        raise InputError("column 'n' of a count table: whole numbers of at least 0 are expected, no nulls")
+    if not use <= {"fit", "failed"}:
+        raise InputError(
+            f"column 'use' of a count table: 'fit' or 'failed' are expected, found {sorted(map(str, use))}"
+        )
+    labels = [_digits(counts.column(name), name) for name in (*TRUSTED, *judges)]
+    failed = pc.equal(counts.column("use"), "failed").to_numpy().astype(bool)
+    code = Code(np.stack(labels, axis=1).astype(np.int8), failed, n.to_numpy())
+    return _to_table(_resolve(code, judges), judges)
+
+
 def patterns(table: pa.Table, judges: Sequence[str]) -> pa.Table:
     """The count table of an annotations or label table (schema `tables.patterns_schema`), in a fixed order.
 
@@ -81,9 +112,7 @@ def patterns(table: pa.Table, judges: Sequence[str]) -> pa.Table:
     check_judges(judges)
     columns = [*TRUSTED, *judges]
     names = table.schema.names
-    for name in columns:
-        if name not in names:
-            raise InputError(f"column {name!r} is missing{did_you_mean(name, names)}")
+    check_columns(table, columns)
     leaked = sorted(trusted_sources(table) & set(judges))
     if leaked:
         raise InputError(f"{', '.join(leaked)} fills trusted labels and cannot be a judge in the same fit")

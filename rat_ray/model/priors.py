@@ -11,6 +11,7 @@ from rat_ray.errors import InputError
 
 Beta = tuple[float, float]
 _DRAWS = 20_000
+_LEAST, _MOST = 1e-6, 1e9  # of a and b: beyond them, numbers overflow
 _SEED = 20_260_101
 
 
@@ -32,11 +33,14 @@ class Prior:
     yes_abstained: Beta = (1.0, 1.0)
 
     def validate(self) -> None:
-        """Raise InputError unless every prior is two positive, finite numbers."""
+        """Raise InputError unless every prior is two positive numbers, neither tiny nor huge."""
         for field in fields(self):
             value = getattr(self, field.name)
             if not _is_beta(value):
-                raise InputError(f"prior.{field.name} = {value!r}: give two positive numbers, the a and b of a Beta")
+                raise InputError(
+                    f"prior.{field.name} = {value!r}: give two positive numbers, the a and b of a Beta "
+                    f"(from {_LEAST:g} to {_MOST:g})"
+                )
 
 
 def beta_sd(beta: Beta) -> float:
@@ -75,4 +79,4 @@ def _draw(rng: np.random.Generator, beta: Beta, draws: int) -> np.ndarray:
 def _is_beta(value: object) -> bool:
     if not isinstance(value, list | tuple) or len(value) != 2:
         return False
-    return all(isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x) and x > 0 for x in value)
+    return all(isinstance(x, int | float) and not isinstance(x, bool) and _LEAST <= x <= _MOST for x in value)

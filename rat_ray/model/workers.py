@@ -9,7 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from rat_ray.model.diagnostics import DiagnosticsSettings
-from rat_ray.model.engines import EngineSettings
+from rat_ray.model.engines import EngineSettings, program_digest
 from rat_ray.model.patterns import check_judges, merge, patterns
 from rat_ray.model.posterior import item_count, sample
 from rat_ray.model.priors import Prior
@@ -45,6 +45,7 @@ class PosteriorSettings:
     prior: Prior = field(default_factory=Prior)
     engine: EngineSettings = field(default_factory=EngineSettings)
     seed: int = 1
+    program: str = field(default_factory=program_digest)
 
     def validate(self) -> None:
         """Raise InputError for an impossible prior or engine setting."""

@@ -117,8 +117,9 @@ def against_full(report: ReportInput, configurations: Sequence[Configuration]) -
         "Each estimate beside the full-table value",
         paragraph(
             f"The fit saw only part of the labels; the full table has them all. {found}"
-            "About one in twenty is expected to fall outside. A share of exactly 0 or 1 in so few items is at the "
-            "edge: no interval for a probability reaches that far, so it is not counted."
+            "No more than about one in twenty is expected to fall outside, and those of one configuration come "
+            "together, since they share its items. A share of exactly 0 or 1 in so few items is at the edge: no "
+            "interval for a probability reaches that far, so it is not counted."
         ),
         details(f"All {len(rows)} rows", whole) if len(rows) > _MANY_ROWS else whole,
     )
@@ -223,6 +224,11 @@ def _allocation(allocation: pa.Table) -> str:
             figures.allocation_figure(allocation),
             "How to read it: the lower a line, the closer (left) and the surer (right) the estimate for the same "
             "money; bars are one Monte Carlo standard error each way, so lines whose bars overlap may not differ.",
+        ),
+        paragraph(
+            "The target is the value in the full table, which contains the labels that a fit saw. The more of the "
+            "table a budget buys, the more often the interval holds it: more than 95 % is to be expected.",
+            "small",
         ),
         details("The numbers behind it (± one Monte Carlo standard error)", table(columns, rows)),
     )

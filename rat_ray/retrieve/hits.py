@@ -102,6 +102,6 @@ def check_meta(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_at_least(key: str, value: float, smallest: float) -> None:
-    """Raises InputError for a number that is too small."""
-    if not value >= smallest:
+    """Raises InputError for a number that is too small, or none."""
+    if not smallest <= value < float("inf"):
         raise InputError(f"{key}={value}: must be at least {smallest:g}")

@@ -124,6 +124,7 @@ def test_first_trusted_source_with_a_label_wins() -> None:
         ({"trusted": {"r": ["evidenc"]}}, "did you mean 'evidence'"),
         ({"trusted": {"q": ["evidence"]}}, "'q' is no variable"),
         ({"trusted": {"t": ["evidence"]}}, "no source t@evidence"),
+        ({"budget": 0}, "labels.budget=0"),
     ],
 )
 def test_bad_settings_are_refused(change: dict[str, object], words: str) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from rat_ray.errors import InputError
+from rat_ray.keys import key_of
 from rat_ray.model import EngineSettings, fit, merge
+from rat_ray.model.engines import program_path
 from rat_ray.model.workers import FitSettings, PatternsWorker, PosteriorWorker, SummaryWorker
 from rat_ray.tables import SUMMARY, annotations_schema, check_table, patterns_schema, posterior_schema
 from tests.helpers import MemoryInput
@@ -69,6 +72,15 @@ def test_a_threshold_does_not_concern_the_sampling() -> None:
     changed = replace(SETTINGS, diagnostics=DiagnosticsSettings(ess_bulk_warn=1000))
     assert changed.posterior == SETTINGS.posterior
     assert changed.summary != SETTINGS.summary
+
+
+def test_another_program_samples_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key_of(SETTINGS.posterior)
+    assert key_of(SETTINGS.posterior) == before
+    other = tmp_path / "rat.stan"
+    other.write_text(program_path().read_text() + "// changed\n")
+    monkeypatch.setattr("rat_ray.model.engines.program_path", lambda: other)
+    assert key_of(SETTINGS.posterior) != before
 
 
 def test_trusted_sources_and_failed_configs_are_refused() -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from rat_ray.errors import InputError, StageError
+from rat_ray.keys import key_of
 from rat_ray.retrieve.dense import DenseRetrieve, DenseSettings
 from rat_ray.retrieve.encoders import load_encoder
 from rat_ray.retrieve.hits import passage_texts
@@ -114,6 +115,7 @@ def test_importing_the_encoder_leaves_logging_alone() -> None:
 def test_the_index_does_not_depend_on_how_it_is_searched() -> None:
     settings = DenseSettings()
     assert replace(settings, depth=3, batch=1, threads=2).index_settings() == settings.index_settings()
+    assert key_of(replace(settings, batch=1, threads=2)) == key_of(settings), "speed is no part of the result"
     for change in ({"dim": 64}, {"title": False}):
         assert replace(settings, **change).index_settings() != settings.index_settings()
 

@@ -5,6 +5,7 @@ A new engine is one module with a function `sample` of the type `Sampler`, and o
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import math
 from collections.abc import Mapping
@@ -70,6 +71,11 @@ def sample(program: Path, data: StanData, seed: int, settings: EngineSettings | 
     settings.validate()
     sampler = cast(Sampler, importlib.import_module(ENGINES[settings.kind]).sample)
     return sampler(program, data, seed, settings)
+
+
+def program_digest() -> str:
+    """What identifies the Stan program: a changed program samples anew."""
+    return hashlib.sha256(program_path().read_bytes()).hexdigest()[:16]
 
 
 def program_path(name: str = "rat.stan") -> Path:
