@@ -14,7 +14,7 @@ from typing import Any
 import hydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
+from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -110,6 +110,8 @@ def _checked(argument: str, known: Mapping[str, Any], multirun: bool) -> str:
     name = key.lstrip("+")
     if name.split(".")[0].split("/")[0].split("@")[0] == "hydra":
         return argument
+    if name in commands.groups() and value in ("", "null"):
+        raise InputError(f"{argument}: name a choice; `rat-ray COMMAND --help` lists them")
     if name in commands.groups() and (name not in known or not _is_group_value(known, name)):
         return argument
     _check_key(name, known)
@@ -187,7 +189,10 @@ def _composer(command: str, overrides: Sequence[str]) -> Callable[[str, str], di
 
     def component(group: str, name: str) -> dict[str, Any]:
         kept = [o for o in overrides if o.lstrip("+").partition("=")[0] != group]
-        composed = hydra.compose(command, overrides=[*kept, f"{group}={name}"])
+        try:
+            composed = hydra.compose(command, overrides=[*kept, f"{group}={name}"])
+        except MissingConfigException as error:
+            raise InputError(f"{group}={name}: no such choice{did_you_mean(name, error.options or ())}") from error
         return to_plain(composed)[group]  # type: ignore[no-any-return]
 
     return component

@@ -112,10 +112,20 @@ def read_partitions(folder: Path) -> dict[str, pa.Table]:
     """The partitions that `write_partition` wrote, by configuration; empty where there are none."""
     found: dict[str, pa.Table] = {}
     for path in sorted(folder.glob("config=*")):
-        parts = [pq.ParquetFile(file).read() for file in sorted(path.glob("*.parquet"))]
+        parts = [read_file(file) for file in sorted(path.glob("*.parquet"))]
         if parts:
             found[path.name.removeprefix("config=")] = pa.concat_tables(parts)
     return found
+
+
+def read_file(path: Path) -> pa.Table:
+    """A Parquet file of an `out` folder. Raises InputError for one that is damaged."""
+    try:
+        with pq.ParquetFile(path) as file:
+            return file.read()
+    except (pa.ArrowInvalid, OSError) as error:
+        why = str(error).splitlines()[0]
+        raise InputError(f"{path}: cannot be read ({why}); run the command that wrote it again") from error
 
 
 def write_report(out: OutFolder, facts: Mapping[str, Any]) -> None:
@@ -131,11 +141,11 @@ def report_input(folder: Path, facts: Mapping[str, Any]) -> ReportInput:
     allocation = folder / "allocation.parquet"
     return ReportInput(
         title=f"RAT report: {folder.resolve().name}",
-        summary=pq.read_table(folder / "summary.parquet"),
+        summary=read_file(folder / "summary.parquet"),
         draws=read_partitions(folder / "posterior"),
         states=states,
         full_values=full_values if facts.get("budget", -1) > 0 else {},  # else nothing was hidden
-        allocation=pq.read_table(allocation) if allocation.exists() else None,
+        allocation=read_file(allocation) if allocation.exists() else None,
         verdict_counts=[(one["config"], one["judge"], one["counts"]) for one in facts.get("verdicts", [])],
         notes=list(facts.get("notes", [])),
         provenance=_provenance(facts),

@@ -78,9 +78,7 @@ def encode_part(table: pa.Table, metadata: Mapping[str, str]) -> tuple[bytes, st
     stamped = plain.replace_schema_metadata({**own, **metadata})
     sink = pa.BufferOutputStream()
     rows = max(1, plain.num_rows)
-    pq.write_table(
-        stamped, sink, compression="zstd", row_group_size=rows, store_schema=True, write_page_checksum=True
-    )
+    pq.write_table(stamped, sink, compression="zstd", row_group_size=rows, store_schema=True, write_page_checksum=True)
     data: bytes = sink.getvalue().to_pybytes()
     footer = int.from_bytes(data[-8:-4], "little")
     digest = hashlib.sha256(str(plain.schema).encode())

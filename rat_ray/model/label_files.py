@@ -11,7 +11,7 @@ import math
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Protocol, TextIO
+from typing import IO, Protocol, TextIO, cast
 
 import pyarrow as pa
 
@@ -183,9 +183,7 @@ class ParquetLabels:
         base = str(path) if path.is_dir() else None
         try:
             partitioning = "hive" if base else None
-            found = pyarrow.dataset.dataset(
-                files, format="parquet", partitioning=partitioning, partition_base_dir=base
-            )
+            found = pyarrow.dataset.dataset(files, format="parquet", partitioning=partitioning, partition_base_dir=base)
             parts = [fragment.physical_schema for fragment in found.get_fragments()]
             # Permissive: pandas writes 0 and 1 as integers, and as doubles where some are missing.
             schema = pa.unify_schemas([found.schema, *parts], promote_options="permissive")
@@ -218,7 +216,7 @@ class ParquetLabels:
 
 
 def _open_bytes(path: Path) -> IO[bytes]:
-    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
+    return cast(IO[bytes], gzip.open(path, "rb")) if path.suffix.lower() == ".gz" else path.open("rb")
 
 
 def _open_text(path: Path) -> TextIO:
