@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,18 +89,26 @@ def _run_hydra(command: str, arguments: list[str]) -> int:
 
     decorated = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)(task)
     before = sys.argv
-    sys.argv = ["rat-ray", *checked]
     try:
-        decorated()
+        with tempfile.TemporaryDirectory() as scratch:
+            # A multirun always saves a multirun.yaml: not in the user's folder, over a file of that name.
+            own = [f"hydra.sweep.dir={_quoted(scratch)}"] if multirun else []
+            # argparse wants the settings together: `data=x -m seed=1,2` would be refused.
+            sys.argv = ["rat-ray", *sorted([*own, *checked], key=_is_setting)]
+            decorated()
     except SystemExit as stop:
         if failure:
             return _complain(*failure[-1])
         return stop.code if isinstance(stop.code, int) else 1
     finally:
         sys.argv = before
-    if multirun and written:
+    if multirun and written and command in commands.SWEEPABLE:
         merge_summaries(Path(written[-1]).parent)
     return 0
+
+
+def _is_setting(argument: str) -> bool:
+    return argument.startswith("~") or ("=" in argument and not argument.startswith("-"))
 
 
 def _checked(argument: str, known: Mapping[str, Any], multirun: bool) -> str:

@@ -192,11 +192,27 @@ class Cluster:
             fits.append(int(total.get("GPU", 0.0) / resources.num_gpus))
         return max(1, min(fits))
 
+    def _say_if_none_fits(self, resources: Resources) -> None:
+        """Ray waits without a word for a node that is large enough; autoscaling may bring one."""
+        import ray
+
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+        wanted = {"CPU": resources.num_cpus, "GPU": resources.num_gpus}
+        if any(all(node.get(name, 0.0) >= amount for name, amount in wanted.items()) for node in nodes):
+            return
+        amounts = " and ".join(f"{amount:g} {name}" for name, amount in wanted.items() if amount)
+        print(
+            f"waiting for a node with {amounts}: the cluster has none now; lower resources.*.num_cpus or add a node",
+            file=sys.stderr,
+            flush=True,
+        )
+
     def run(self, units: Sequence[dict[str, Any]], make_runner: Any, resources: Resources) -> Iterator[dict[str, Any]]:
         """Run every unit on Ray Data's actor pool and yield the receipts as they come."""
         self.connect()
         import ray
 
+        self._say_if_none_fits(resources)
         count = self.workers(resources, len(units))
         dataset = ray.data.from_items([{"unit": json.dumps(unit)} for unit in units], override_num_blocks=len(units))
         options: dict[str, Any] = {"num_cpus": resources.num_cpus}

@@ -14,11 +14,13 @@ from rat_ray.settings import conf_dir, fields_of
 
 # Command -> the module with its `SETTINGS` (a dataclass) and `run(context)`; imported when the command is used.
 COMMANDS: Mapping[str, str] = {
-    "evaluate": "rat_ray.evaluate",
+    "evaluate": "rat_ray.pipeline",
     "fit": "rat_ray.fitting",
     "allocate": "rat_ray.study",
     "report": "rat_ray.reporting",
 }
+
+SWEEPABLE = ("evaluate", "fit")  # each job leaves a summary in a folder of its own; a sweep merges them
 
 
 @dataclass(frozen=True)

@@ -116,14 +116,6 @@ COMPONENTS = {
 PROMPTS = conf_dir() / "prompt"
 
 
-def run(context: Context) -> str:
-    """Check everything, run the job, print the table; the path of `out`."""
-    from rat_ray.pipeline import Pipeline
-
-    plan = make_plan(context)
-    return str(Pipeline(plan).run())
-
-
 def make_plan(context: Context) -> Plan:
     """The job's plan. Raises InputError for whatever is wrong with the settings, before any work."""
     job = build(EvaluateSettings, context.config)
@@ -132,6 +124,7 @@ def make_plan(context: Context) -> Plan:
     taken = sorted(set(job.judge.sources) & set(job.labels.rules))
     if taken:
         raise InputError(f"judge.name={job.judge.name}: {', '.join(taken)} is a rule; give the judge another name")
+    dataclasses.replace(job.labels, judges=job.judge.sources).check_trusted()
     first = Choice(*(context.choices[group] for group in ("dataset", "retriever", "generator")))
     choices = [
         Choice(c.dataset or first.dataset, c.retriever or first.retriever, c.generator or first.generator)

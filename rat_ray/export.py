@@ -42,7 +42,7 @@ def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
     write_fits(out, results.fitted)
     if results.allocation is not None:
         out.write_table("allocation.parquet", results.allocation.read())
-    notes = [*_source_notes(pipeline), *_failure_notes(results.annotations)]
+    notes = [*_source_notes(pipeline), *results.notes, *_failure_notes(results.annotations)]
     facts = {
         "notes": notes,
         "prior": key_of(pipeline.job.prior),

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from rat_ray.errors import InputError
 from rat_ray.keys import digest_of
-from rat_ray.store import replace_file
+from rat_ray.store import replace_file, write_new
 
 RUN_FILE = "run.json"
 
@@ -56,8 +56,10 @@ class OutFolder:
             self._root.claim()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if read_run(self.path) is None:
-                self._write_run({"status": "running"})
+            running = self._run({"status": "running"})
+            if not write_new(self.path / RUN_FILE, running):
+                self.check()  # another job may have been first
+                replace_file(self.path / RUN_FILE, running)
         except OSError as error:
             raise InputError(f"out={self.path}: cannot write there ({error.strerror}); give another out=") from error
 
@@ -72,9 +74,9 @@ class OutFolder:
 
     def finish(self, facts: Mapping[str, Any]) -> None:
         """Record that everything was written."""
-        self._write_run({"status": "complete", **facts})
+        replace_file(self.path / RUN_FILE, self._run({"status": "complete", **facts}))
 
-    def _write_run(self, facts: Mapping[str, Any]) -> None:
+    def _run(self, facts: Mapping[str, Any]) -> bytes:
         content = {
             "kind": self._kind,
             "settings": self._settings,
@@ -82,7 +84,7 @@ class OutFolder:
             "written": datetime.now(UTC).isoformat(),
             **facts,
         }
-        replace_file(self.path / RUN_FILE, json.dumps(content, indent=1, ensure_ascii=False).encode())
+        return json.dumps(content, indent=1, ensure_ascii=False).encode()
 
 
 def sweep_root(path: Path) -> OutFolder:

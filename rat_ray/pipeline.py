@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -20,7 +20,8 @@ from rat_ray.annotate.judge import JudgeR, JudgeSettings, JudgeT
 from rat_ray.annotate.labels import AnnotateWorker, judge_columns
 from rat_ray.cluster import Cluster
 from rat_ray.datasets import Source, load
-from rat_ray.evaluate import Configuration, Plan
+from rat_ray.errors import InputError, StageError
+from rat_ray.evaluate import COMPONENTS, SETTINGS, Configuration, Plan, make_plan
 from rat_ray.fitting import Fitted, fit_tables
 from rat_ray.generate.worker import GenerateWorker
 from rat_ray.keys import digest_of, key_of
@@ -31,11 +32,24 @@ from rat_ray.stage import Runs, Stage, import_table
 from rat_ray.store import Store, Table
 from rat_ray.study import run_study
 
+if TYPE_CHECKING:
+    from rat_ray.commands import Context
+
+__all__ = ["COMPONENTS", "SETTINGS", "Pipeline", "run"]
 SMALL_ROWS = 20_000  # labelling and counting fewer rows than this takes less time here than a task on Ray
 
 
 def _batches_of(source: Source) -> Callable[[], Iterator[pa.Table]]:
     return lambda: iter([source.questions()])
+
+
+def _some_succeeded(annotations: Table) -> bool:
+    return bool(annotations.read(["error"]).column("error").null_count)
+
+
+def _first_error(annotations: Mapping[str, Table]) -> str:
+    first = next(iter(annotations.values())).read(["question_id", "error"]).to_pylist()[0]
+    return f"question {first['question_id']}: {first['error']}"
 
 
 class Imported(NamedTuple):
@@ -57,6 +71,7 @@ class Results:
     annotations: dict[str, Table] = field(default_factory=dict)
     fitted: dict[str, Fitted] = field(default_factory=dict)
     allocation: Table | None = None
+    notes: list[str] = field(default_factory=list)
 
 
 class Pipeline:
@@ -310,13 +325,21 @@ class Pipeline:
         )
 
     def _fit(self, runs: Runs) -> None:
+        annotations = {name: table for name, table in self.results.annotations.items() if _some_succeeded(table)}
+        for name in self.results.annotations:
+            if name not in annotations:
+                self.results.notes.append(f"WARNING: {name} is not in the results: every row failed")
+        if not annotations:
+            raise StageError(
+                f"every row of every configuration failed; first: {_first_error(self.results.annotations)}"
+            )
         judges = {
             name: judge_columns(self.job.labels.trusted, table.manifest["schema"])
-            for name, table in self.results.annotations.items()
+            for name, table in annotations.items()
         }
         self.results.fitted = fit_tables(
             runs,
-            self.results.annotations,
+            annotations,
             judges,
             self.job,
             self.job.resources.fit,
@@ -328,9 +351,11 @@ class Pipeline:
         if not self.job.allocation.enabled:
             return
         name = self.job.allocation.configuration or self.plan.configurations[0].name
-        self.results.allocation = run_study(
-            runs, name, self.results.annotations[name], self.job.labels.trusted, self.job
-        )
+        annotations = self.results.annotations[name]
+        try:
+            self.results.allocation = run_study(runs, name, annotations, self.job.labels.trusted, self.job)
+        except InputError as error:  # such as a system that answered nothing: the fits are still worth having
+            self.results.notes.append(f"WARNING: no allocation study of {name}: {error}")
 
     # --- helpers ------------------------------------------------------------------------------------------------
 
@@ -361,3 +386,8 @@ class Pipeline:
             highlight=False,
             soft_wrap=True,
         )
+
+
+def run(context: Context) -> str:
+    """`rat-ray evaluate`: check everything, run the job, print the table; the path of `out`."""
+    return str(Pipeline(make_plan(context)).run())

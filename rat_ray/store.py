@@ -274,7 +274,10 @@ class Store:
         path = self.folder(table, key) / RANGES
         write_new(path, json.dumps([list(bounds) for bounds in ranges]).encode())
         try:
-            return [(int(start), int(stop)) for start, stop in json.loads(path.read_text())]
+            found = [(int(start), int(stop)) for start, stop in json.loads(path.read_text())]
+            if not found:
+                raise ValueError("no ranges")
+            return found
         except (ValueError, TypeError) as error:
             raise StageError(_damaged(path, path.parent, repr(error))) from error
 

@@ -88,6 +88,11 @@ ANNOTATIONS = pa.schema(
 )
 
 
+# In the metadata of an annotations table: the trusted source columns, comma-separated. The values of r_source and so on
+# do not tell all of them, since a budget may have hidden every label of one.
+TRUSTED = b"rat_ray.trusted"
+
+
 def annotations_schema(sources: list[str]) -> pa.Schema:
     """The annotations schema with one int8 column per source, such as `r@evidence` or `t@local`."""
     schema = ANNOTATIONS

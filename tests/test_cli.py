@@ -16,6 +16,7 @@ GOOD = "question_id,r,a,t\nq1,1,0,1\nq2,1,0,0\nq3,0,1,\nq4,0,0,0\nq5,1,1,\nq6,,0
 @pytest.fixture
 def labels(tmp_path: Path) -> Path:
     (tmp_path / "labels.csv").write_text(GOOD)
+    (tmp_path / "judged.csv").write_text("r,a,t,t@x\n1,0,1,1\n0,0,0,1\n")
     return tmp_path
 
 
@@ -53,6 +54,14 @@ def test_bad_label_files_are_refused_and_nothing_is_written(tmp_path: Path, text
         (["fit", "data=labels.csv", "engine.chains=two"], "whole number"),
         (["fit", "data=labels.csv", "prior.rho=[1]"], "prior.rho"),
         (["fit"], "data: must be given"),
+        (["fit", "data="], "data: must be given"),
+        (["fit", "data=labels.csv", "out="], "out: must be given"),
+        (["fit", "data=labels.csv", "out=labels.csv/x"], "cannot write there"),
+        (["fit", "data=labels.csv", "by=model"], "by=[model]"),
+        (["fit", "data=labels.csv", "prior=null"], "name a choice"),
+        (["fit", "data=labels.csv", "prior.rho=[1e300,1]"], "prior.rho"),
+        (["fit", "data=labels.csv", "seed=${nothing}"], "Interpolation key 'nothing' not found"),
+        (["fit", "data=judged.csv", "prior.tpr=[1,50]", "prior.fpr=[50,1]"], "better than chance"),
         (["fitt"], "did you mean 'fit'"),
         (["evaluate", "retriever.dept=3"], "did you mean 'depth'"),
         (["evaluate", "retrievers=bm25"], "did you mean 'retriever'"),
@@ -60,6 +69,11 @@ def test_bad_label_files_are_refused_and_nothing_is_written(tmp_path: Path, text
         (["evaluate", "dataset=files", "dataset.path=nowhere"], "nowhere"),
         (["evaluate", "labels.trusted.r=[evidnce]"], "evidnce"),
         (["evaluate", "store=s3://bucket/x"], "local directory"),
+        (["evaluate", "store="], "store: must be given"),
+        (["evaluate", "configurations=[{retriever: bm52}]"], "did you mean 'bm25'"),
+        (["evaluate", "resources.fit.num_cpus=-1"], "num_cpus=-1"),
+        (["evaluate", "retriever.k1=inf"], "retriever.k1=inf"),
+        (["evaluate", "generator.temperature=nan"], "temperature is nan"),
         (["evaluate", "labels.budget=0"], "labels.budget=0"),
         (["evaluate", "labels.config=mine"], "no setting 'config'"),
         (["evaluate", "judge.name=evidence"], "r@evidence is a rule"),
@@ -131,6 +145,28 @@ def test_the_same_seed_gives_the_same_summary_elsewhere(labels: Path) -> None:
         succeed("fit", "data=labels.csv", f"out={name}", "seed=7", cwd=labels)
     one, two = (pq.read_table(labels / name / "summary.parquet").drop_columns(["seconds"]) for name in ("one", "two"))
     assert one.equals(two)
+
+
+def test_file_names_may_hold_what_hydra_finds_special(labels: Path) -> None:
+    for name in ("back\\slash.csv", "[draft] it's=1.csv"):
+        (labels / name).write_text(GOOD)
+        assert "no such file" not in refuse("fit", f"data={name}", "by=[nothing]", cwd=labels)
+
+
+def test_a_damaged_summary_is_named(labels: Path) -> None:
+    succeed("fit", "data=labels.csv", "out=result", cwd=labels)
+    (labels / "result" / "summary.parquet").write_bytes(b"")
+    assert "summary.parquet: cannot be read" in refuse("report", "run=result", cwd=labels)
+
+
+def test_options_may_stand_between_settings(labels: Path) -> None:
+    assert "chains: 4" in succeed("fit", "data=labels.csv", "--cfg", "job", "out=result", cwd=labels)
+
+
+def test_a_sweep_that_is_refused_writes_nothing(labels: Path) -> None:
+    before = everything_under(labels)
+    assert "nothing.csv" in refuse("fit", "data=nothing.csv", "-m", "seed=1,2", "out=result", cwd=labels)
+    assert everything_under(labels) == before
 
 
 def test_help_shows_groups_and_settings(tmp_path: Path) -> None:

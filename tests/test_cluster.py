@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -38,7 +39,7 @@ class Running(NamedTuple):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    temporary = Path("/tmp") / f"rat-{os.getpid()}"  # short: Ray's sockets have a limit of 107 characters
+    temporary = Path("/tmp") / f"rat-{uuid.uuid4().hex[:8]}"  # short: Ray's sockets have a limit of 107 characters
     environment = {**os.environ, "RAY_AUTH_MODE": "disabled", "RAY_TMPDIR": str(temporary)}
     environment.pop("RAY_ADDRESS", None)
     running = Running(f"127.0.0.2:{PORT}", environment)

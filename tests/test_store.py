@@ -86,6 +86,39 @@ def test_a_missing_part_is_named(tmp_path: Path) -> None:
         table.read()
 
 
+@pytest.mark.parametrize("damage", ["cut", "empty", "one bit"])
+def test_a_damaged_part_is_noticed_in_words(tmp_path: Path, damage: str) -> None:
+    table = import_table(Store(tmp_path), "questions", "k", "q", tables.QUESTIONS, lambda: iter([questions(40)]))
+    path = table.folder / table.parts[0].name
+    data = bytearray(path.read_bytes())
+    data[60] ^= 1
+    path.write_bytes({"cut": data[:-40], "empty": b"", "one bit": data}[damage])
+    with pytest.raises(StageError, match=r"is damaged \(.*\); delete .*questions/k and run"):
+        table.read()
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "[1]", '{"digest": "1", "rows": 1, "files": false, "parts": [{}]}'])
+def test_a_damaged_manifest_is_noticed_in_words(tmp_path: Path, text: str) -> None:
+    store = Store(tmp_path)
+    write_new(store.folder("t", "k") / "manifest.json", text.encode())
+    with pytest.raises(StageError, match=r"manifest.json is damaged .*; delete"):
+        store.find("t", "k")
+    write_new(store.folder("t", "k") / "ranges.json", text.encode())
+    with pytest.raises(StageError, match=r"ranges.json is damaged .*; delete"):
+        store.fix_ranges("t", "k", [(0, 1)])
+
+
+def test_a_missing_folder_of_files_is_named(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    part = store.write_folder("index", "k", 0, 1, store.scratch_folder("index", "k"))
+    facts = {"digest": "1", "rows": 1, "parts": [part._asdict()], "files": True}
+    table = store.commit("index", "k", facts)
+    assert table.folders()[0].is_dir()
+    table.folders()[0].rmdir()
+    with pytest.raises(StageError, match="missing"):
+        table.folders()
+
+
 def test_rows_that_do_not_match_the_schema_are_not_written(tmp_path: Path) -> None:
     store = Store(tmp_path)
     with pytest.raises(StageError, match="columns differ"):

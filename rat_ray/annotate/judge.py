@@ -33,7 +33,7 @@ class JudgeSettings(PromptedSettings):
 
     name: str = "local"
     variables: tuple[str, ...] = VARIABLES
-    prompt: str = "judge"
+    prompt: str = field(default="judge", metadata={"key": False})
     max_tokens: int = 3
     abstention_phrase: str = field(default="", metadata={"user": False})
     refusals: str = field(default_factory=refusals_digest, metadata={"user": False})

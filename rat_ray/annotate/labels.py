@@ -53,7 +53,7 @@ class LabelSettings:
     """
 
     rules: list[str] = field(default_factory=lambda: list(RULES))
-    judges: list[str] = field(default_factory=list)
+    judges: list[str] = field(default_factory=list, metadata={"user": False})
     trusted: dict[str, list[str]] = field(default_factory=dict)
     budget: int = -1
     seed: int = 0
@@ -71,9 +71,13 @@ class LabelSettings:
         for rule in self.rules:
             if rule not in RULES:
                 raise InputError(f"labels.rules: {rule!r} is unknown{did_you_mean(rule, RULES)}")
-        for variable, names in self.trusted.items():
+        for variable in self.trusted:
             if variable not in VARIABLES:
                 raise InputError(f"labels.trusted: {variable!r} is no variable; use r, a or t")
+
+    def check_trusted(self) -> None:
+        """Raise InputError for a trusted source that labels nothing here; `judges` must be filled in."""
+        for variable, names in self.trusted.items():
             known = [source.partition("@")[2] for source in self.sources if source.startswith(f"{variable}@")]
             for name in names:
                 if name not in known:
@@ -103,6 +107,7 @@ class AnnotateWorker:
 
     def __init__(self, settings: LabelSettings, inputs: Mapping[str, PassageInput]) -> None:
         settings.validate()
+        settings.check_trusted()
         self._settings = settings
         self._schema = tables.annotations_schema(settings.sources)
         self._kept = None if settings.budget == -1 else _draw(settings, inputs["answers"])
@@ -118,7 +123,9 @@ class AnnotateWorker:
             self._row(question, answer, {name: column[i] for name, column in verdicts.items()})
             for i, (question, answer) in enumerate(zip(questions, answers, strict=True))
         ]
-        return pa.Table.from_pylist(table, schema=self._schema)
+        trusted = [s for variable in VARIABLES for s in trusted_sources(self._settings.trusted, variable)]
+        metadata = {tables.TRUSTED: ",".join(trusted).encode()}
+        return pa.Table.from_pylist(table, schema=self._schema).replace_schema_metadata(metadata)
 
     def _row(self, question: _Row, answer: _Row, verdicts: Mapping[str, int | None]) -> _Row:
         settings = self._settings

@@ -61,7 +61,7 @@ class PromptedSettings(EngineSettings):
     passages: at most so many, in rank order, while the prompt keeps within max_prompt_tokens.
     """
 
-    prompt: str = ""
+    prompt: str = field(default="", metadata={"key": False})  # its text, not its name, is what counts
     prompts: dict[str, str] = field(default_factory=dict)
     passages: int = 3
     max_prompt_tokens: int = 1400

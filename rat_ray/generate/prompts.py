@@ -31,12 +31,13 @@ class PromptPassage(NamedTuple):
 def load_prompts(name: str, folder: Path) -> dict[str, str]:
     """The templates of one set, by shape: every `folder/name/*.jinja`, so that their text can enter the settings.
 
-    Raises InputError when there is no such set, or it is empty.
+    A name with a slash is the path of a folder. Raises InputError when there is no such set, or it is empty.
     """
-    home = folder / name
+    home = Path(name).expanduser() if "/" in name else folder / name
     if not home.is_dir():
         known = [path.name for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
-        raise InputError(f"no prompt set {name!r} in {folder}{did_you_mean(name, known)}")
+        where = "" if "/" in name else f" in {folder}"
+        raise InputError(f"no prompt set {name!r}{where}{did_you_mean(name, known)}")
     prompts = {path.name.removesuffix(_SUFFIX): path.read_text("utf-8") for path in sorted(home.glob(f"*{_SUFFIX}"))}
     if not prompts:
         raise InputError(f"{home} holds no *{_SUFFIX} file; write one per question shape, at least {FALLBACK_SHAPE}")

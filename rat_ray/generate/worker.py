@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from rat_ray.generate.prompts import FALLBACK_SHAPE, Prompts, one_line
 class GeneratorSettings(PromptedSettings):
     """A generator: model, prompt set and sampling. abstention_phrase: what the prompt asks for instead of an answer."""
 
-    prompt: str = "policy"
+    prompt: str = field(default="policy", metadata={"key": False})
     abstention_phrase: str = "Not in the passages."
 
     def validate(self) -> None:

@@ -16,6 +16,7 @@ from typing import IO, Protocol, TextIO, cast
 import pyarrow as pa
 
 from rat_ray.errors import InputError
+from rat_ray.tables import TRUSTED
 
 _BROKEN = (pa.ArrowInvalid, pa.ArrowTypeError, OSError, EOFError, UnicodeDecodeError, zlib.error)
 _CELL = 64 << 20  # bytes of one row, at most
@@ -193,6 +194,7 @@ class ParquetLabels:
         except _BROKEN as error:
             raise InputError(f"{path}: cannot be read as Parquet: {error}") from error
         self.names = list(self._dataset.schema.names)
+        self.trusted = {name for part in parts for name in _trusted(part)}
 
     def read(self, names: Sequence[str]) -> pa.Table:
         try:
@@ -213,6 +215,12 @@ class ParquetLabels:
 
     def line(self, row: int) -> int | None:
         return None
+
+
+def _trusted(schema: pa.Schema) -> list[str]:
+    """The trusted source columns that an annotations table names in its metadata."""
+    named = (schema.metadata or {}).get(TRUSTED, b"").decode()
+    return [name for name in named.split(",") if name]
 
 
 def _open_bytes(path: Path) -> IO[bytes]:

@@ -106,7 +106,7 @@ def read_labels(
     if raw.num_rows == 0:
         raise InputError(f"{path}: the file has a header but no rows")
 
-    trusted = trusted_sources(raw) if ours else set()
+    trusted = trusted_sources(raw) | getattr(file, "trusted", set()) if ours else set()
     judges = [name for name in sources if name not in trusted]
     place = _Place(path, file, _ids(path, file, raw, columns.question_id if has_ids else None))
     config = _configs(place, raw, by)

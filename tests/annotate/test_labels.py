@@ -128,8 +128,15 @@ def test_first_trusted_source_with_a_label_wins() -> None:
     ],
 )
 def test_bad_settings_are_refused(change: dict[str, object], words: str) -> None:
+    settings = dataclasses.replace(SETTINGS, **change)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=words):
-        dataclasses.replace(SETTINGS, **change).validate()  # type: ignore[arg-type]
+        AnnotateWorker(settings, {"answers": MemoryInput(tables.ANSWERS.empty_table())})
+
+
+def test_the_table_names_its_trusted_sources_even_where_all_their_labels_are_hidden() -> None:
+    made = annotate(dataclasses.replace(SETTINGS, budget=1))
+    named = made.schema.metadata[tables.TRUSTED].decode().split(",")
+    assert named == ["r@evidence", "a@phrase", "t@match"]
 
 
 def test_full_table_values_read_what_the_budget_hides() -> None:

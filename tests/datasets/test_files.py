@@ -247,6 +247,7 @@ def test_empty_files(tmp_path: Path, name: str, text: str) -> None:
     ("line", "part"),
     [
         ('{"_id": "x", "text"', "broken JSON"),
+        ('{"_id": "x", "text": ' + "[" * 99_999, "broken JSON"),
         ("[1, 2]", "expected a JSON object"),
         ('{"_id": "x", "text": "\\ud800"}', "surrogate"),
     ],

@@ -71,3 +71,12 @@ def test_settings_are_checked() -> None:
         PromptedSettings(prompt="policy", slots=0).validate()
     with pytest.raises(InputError, match="did you mean 'llama_cpp'"):
         open_engine(EngineSettings(kind="llama_cp"))
+
+
+def test_a_prompt_set_of_ones_own_is_a_folder_by_its_path(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "open.jinja").write_text("{{ question }}")
+    assert load_prompts(str(mine), tmp_path / "elsewhere") == {"open": "{{ question }}"}
+    with pytest.raises(InputError, match="no prompt set"):
+        load_prompts(str(tmp_path / "none"), tmp_path)

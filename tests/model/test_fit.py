@@ -196,6 +196,31 @@ def test_counts_of_a_thousand_million_fit_as_well() -> None:
     assert np.isfinite(result.summary["mean"].to_numpy()).all()
 
 
+def test_count_tables_made_by_others_are_checked() -> None:
+    counts = patterns(table([(1, 0, 1), (1, 0, 0), (0, 1, None)]), [])
+    assert fit(counts.select(["n", "use", "t", "r", "a"]), engine=SMALL).items == 3
+    n, use = counts.schema.names.index("n"), counts.schema.names.index("use")
+    bad = {
+        "column 'r' holds 2": counts.set_column(0, "r", pa.array([2, 1, 0], pa.int8())),
+        "an abstention cannot be a correct answer": counts.set_column(2, "t", pa.array([1, 1, 1], pa.int8())),
+        "column 'n' of a count table": counts.set_column(n, "n", pa.array([-1, 1, 1])),
+        "column 'n' of a": counts.set_column(n, "n", pa.array([0.5, 1, 1])),
+        "column 'use' of a count table.*'fitt'": counts.set_column(use, "use", pa.array(["fitt", "fit", "fit"])),
+        "column 't' is missing": counts.drop_columns(["t"]),
+        "judge 'config'": counts.append_column("config", pa.array(["x"] * 3)),
+    }
+    for message, wrong in bad.items():
+        with pytest.raises(InputError, match=message):
+            fit(wrong, engine=SMALL)
+
+
+def test_what_is_no_table_of_labels_is_refused() -> None:
+    with pytest.raises(InputError, match=r"not a dict; see pyarrow.Table.from_pandas"):
+        fit({"r": [1], "a": [0], "t": [1]})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="column 'r' occurs 2 times"):
+        fit(pa.Table.from_arrays([pa.array([1])] * 4, names=["r", "r", "a", "t"]))
+
+
 def test_settings_that_make_no_sense_are_refused() -> None:
     labels = table([(1, 0, 1)])
     with pytest.raises(InputError, match=r"engine.kind = 'stanly' is unknown \(did you mean 'stanli'"):

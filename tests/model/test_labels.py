@@ -14,7 +14,7 @@ import pytest
 
 from rat_ray.errors import InputError
 from rat_ray.model import Columns, EngineSettings, fit, read_labels
-from rat_ray.tables import LABEL, annotations_schema
+from rat_ray.tables import LABEL, TRUSTED, annotations_schema
 
 GOOD = """question_id,r,a,t,t@gpt4,comment
 q1,1,0,1,1,fine
@@ -143,6 +143,14 @@ BAD = {
         HEADER + "7,2,0,1,\n",
         r"row 1 \(line 2\), id '7': r is '2'; a label is 0/1, 0.0/1.0, true/false or yes/no",
     ),
+    "quote left open": (
+        'question_id,r,a,t,note\nq1,1,0,1,"x\nq2,1,0,0,y\nq3,1,0,1,z\n',
+        r"the row from line 2 on: its quotes \(\"\) do not pair up",
+    ),
+    "quote left open and closed by another": (
+        'question_id,r,a,t,note\nq1,1,0,1,"x\nq2,1,0,0,"y"\nq3,1,0,1,z\n',
+        r"the row from line 2 on: its quotes",
+    ),
     "not a verdict": (HEADER + "7,1,0,1,good\n", r"id '7': r@j is 'good'"),
     "contradiction": (
         HEADER + "7,1,1,1,\n8,1,0,1,\n9,1,1,1,\n",
@@ -165,6 +173,81 @@ def test_lines_are_named_as_an_editor_counts_them(tmp_path: Path) -> None:
     rows = '{"r": 1, "a": 0, "t": 1}\n\n{"r": 1, "a": 0, "t": "often"}\n'
     with pytest.raises(InputError, match=r"row 2 \(line 3\), id '2': t is 'often'"):
         read_labels(_file(tmp_path, rows, "labels.jsonl"))
+
+
+def test_long_cells_are_read_and_named(tmp_path: Path) -> None:
+    text = "question_id,note,r,a,t\nq1," + "x" * 3_000_000 + ",1,0,1\nq2,,{},0,1\n"
+    assert read_labels(_file(tmp_path, text.format(0))).table["r"].to_pylist() == [1, 0]
+    with pytest.raises(InputError, match=r"row 2 \(line 3\), id 'q2': r is 'y+; a label is"):
+        read_labels(_file(tmp_path, text.format("y" * 500)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"r": 1, "r": 0, "a": 0, "t": 1}', "line 1: not JSON: the key 'r' stands twice"),
+        ('{"r": [1], "a": 0, "t": 1}', r"line 1: r is \[1\]; a text or number is expected"),
+        ('{"question_id": {"x": 1}, "r": 1, "a": 0, "t": 1}', "line 1: question_id is"),
+        ('{"question_id": NaN, "r": 1, "a": 0, "t": 1}', "question_id is blank"),
+        ('{"question_id": "\\ud800", "r": 1, "a": 0, "t": 1}', "line 1: not JSON: .*surrogates"),
+        ('{"r": 1, "a": 0, "t": 1, "note": ' + "1" * 5000 + "}", "line 1: not JSON: "),
+        ('{"r": 1, "a": 0, "t": 1, "note": ' + "[" * 99_999 + "}", "line 1: not JSON: "),
+        ('{"question_id": 1, "r": 1, "a": 0, "t": 1}\n{"question_id": 1.0, "r": 1, "a": 0, "t": 1}', "id '1' occurs"),
+    ],
+)
+def test_json_that_is_no_label_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_labels(_file(tmp_path, text + "\n", "labels.jsonl"))
+
+
+def test_what_pandas_leaves_in_parquet(tmp_path: Path) -> None:
+    """Categories that no row has, ids and groups with NaN, whole numbers as doubles in some of the files."""
+    label = pa.array([1.0, 0.0, float("nan")])
+    unused = pa.DictionaryArray.from_arrays(pa.array([0, 0, 1], pa.int8()), pa.array(["1", "0", "unclear"]))
+    path = tmp_path / "labels.parquet"
+    pq.write_table(pa.table({"r": unused, "a": [0, 0, 0], "t": label}), path)
+    assert read_labels(path).table["r"].to_pylist() == [1, 1, 0]
+    pq.write_table(pa.table({"question_id": label, "r": label, "a": [0, 0, 0], "t": label}), path)
+    with pytest.raises(InputError, match="row 3: question_id is blank"):
+        read_labels(path)
+    pq.write_table(pa.table({"m": label, "r": label, "a": [0, 0, 0], "t": label}), path)
+    with pytest.raises(InputError, match="row 3, id '3': the column 'm' of by= is blank"):
+        read_labels(path, by=["m"])
+    pq.write_table(pa.table({"question_id": [1e300, 2e300, 3.0], "r": label, "a": [0, 0, 0], "t": label}), path)
+    assert read_labels(path).table["question_id"].to_pylist() == ["1e+300", "2e+300", "3"]
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    pq.write_table(pa.table({"question_id": [1, 2], "r": [1, 0], "a": [0, 0], "t": [1, 0]}), folder / "whole.parquet")
+    pq.write_table(pa.table({"question_id": [3, 4, 5], "r": label, "a": [0, 0, 0], "t": label}), folder / "x.parquet")
+    assert read_labels(folder).table["r"].to_pylist() == [1, 0, 1, 0, None]
+    pq.write_table(pa.table({"r": [b"1", b"\xff"], "a": [0, 0], "t": [1, 1]}), path)
+    with pytest.raises(InputError, match="column 'r' holds bytes that are not UTF-8"):
+        read_labels(path)
+    pq.write_table(pa.table({"m": [[1]], "r": [1], "a": [0], "t": [1]}), path)
+    with pytest.raises(InputError, match="the column 'm' of by= is list"):
+        read_labels(path, by=["m"])
+
+
+def test_damaged_compression_and_bytes_elsewhere(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress((HEADER + "".join(f"q{i},1,0,1,\n" for i in range(5000))).encode()))
+    packed[500:520] = b"\xff" * 20
+    for name in ("damaged.csv.gz", "damaged.jsonl.gz"):
+        (tmp_path / name).write_bytes(bytes(packed))
+        with pytest.raises(InputError, match="cannot be read"):
+            read_labels(tmp_path / name)
+    rows = b"".join(b"q%d,1,0,1,ok\n" % i for i in range(5000))
+    (tmp_path / "latin.csv").write_bytes(b"question_id,r,a,t,note\n" + rows + b"x,1,0,1,\xe9\ny,z,0,1,\n")
+    with pytest.raises(InputError, match="row 5002, id 'y': r is 'z'"):
+        read_labels(tmp_path / "latin.csv")
+
+
+def test_long_names_of_configs_are_cut_and_stay_distinct(tmp_path: Path) -> None:
+    one, two = "x" * 300 + "1", "x" * 300 + "2"
+    table = read_labels(_file(tmp_path, f"r,a,t,m\n1,0,1,{one}\n1,0,1,{two}\n1,0,1,b\n"), by=["m"]).table
+    names = table["config"].to_pylist()
+    assert len(set(names)) == 3
+    assert max(map(len, names)) < 200
+    assert names[2] == "b"
 
 
 def test_the_number_1_and_the_text_1_are_the_same_id(tmp_path: Path) -> None:
@@ -270,3 +353,21 @@ def test_a_label_table_fits(tmp_path: Path) -> None:
     assert result.items == 5
     draws = result.draws
     assert (draws["tpr[t@gpt4]"].to_numpy() > draws["fpr[t@gpt4]"].to_numpy()).all()
+
+
+def test_a_trusted_source_whose_labels_are_all_hidden_is_still_no_judge(tmp_path: Path) -> None:
+    rows = {
+        "config": ["x", "x"],
+        "question_id": ["1", "2"],
+        "r": [1, 0],
+        "a": [1, 0],
+        "t": pa.array([None, None], pa.int8()),
+        "r_source": ["r@evidence", "r@evidence"],
+        "a_source": ["a@phrase", "a@phrase"],
+        "t_source": pa.array([None, None], pa.string()),
+        "t@match": pa.array([None, 1], pa.int8()),
+        "t@local": pa.array([None, 1], pa.int8()),
+    }
+    path = tmp_path / "annotations.parquet"
+    pq.write_table(pa.table(rows).replace_schema_metadata({TRUSTED: b"r@evidence,a@phrase,t@match"}), path)
+    assert read_labels(path).judges == ["t@local"]
