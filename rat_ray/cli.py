@@ -28,6 +28,8 @@ from rat_ray.sweep import merge_summaries
 
 # Values of these keys are often paths, which Hydra's grammar would trip over (spaces, brackets, equal signs).
 _PATH_KEYS = ("data", "out", "store", "run", "dataset.path", "generator.model_path")
+# Lists of names that people write without brackets: by=model,dataset.
+_LIST_KEYS = ("by",)
 _USAGE = f"""rat-ray {rat_ray.__version__}: evaluate retrieval-augmented generation
 
   rat-ray evaluate experiment=quickstart          the whole job on the embedded demo
@@ -129,6 +131,8 @@ def _checked(argument: str, known: Mapping[str, Any], multirun: bool) -> str:
     sweeps = multirun and "," in value
     if name in _PATH_KEYS and not sweeps and not value.startswith(("'", '"', "${")):
         value = _quoted(value)
+    if name in _LIST_KEYS and value and not sweeps and not value.startswith(("[", "'", '"', "${")):
+        value = f"[{','.join(_quoted(word.strip()) for word in value.split(','))}]"
     return f"++{name}={value}"
 
 

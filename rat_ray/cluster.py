@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rat_ray.errors import InputError
+from rat_ray.errors import InputError, StageError
 
 USES = ("auto", "always", "never")
 
@@ -228,8 +228,16 @@ class Cluster:
             compute=ray.data.ActorPoolStrategy(size=count, max_tasks_in_flight_per_actor=2),
             **options,
         )
-        for row in mapped.iter_rows():
-            yield json.loads(row["receipt"])
+        try:
+            for row in mapped.iter_rows():
+                yield json.loads(row["receipt"])
+        except ray.exceptions.RayError as error:
+            # A worker's own errors come as receipts; this is a lost process or node that Ray could not make up for.
+            why = str(error).strip().splitlines()[0]
+            raise StageError(
+                f"Ray lost the work ({type(error).__name__}: {why}); what is complete is kept, "
+                "run the same command again"
+            ) from error
 
     def close(self) -> None:
         """Stop a cluster that we started; leave another's alone."""

@@ -57,7 +57,7 @@ def test_bad_label_files_are_refused_and_nothing_is_written(tmp_path: Path, text
         (["fit", "data="], "data: must be given"),
         (["fit", "data=labels.csv", "out="], "out: must be given"),
         (["fit", "data=labels.csv", "out=labels.csv/x"], "cannot write there"),
-        (["fit", "data=labels.csv", "by=model"], "by=[model]"),
+        (["fit", "data=labels.csv", "by=modl"], "modl"),
         (["fit", "data=labels.csv", "prior=null"], "name a choice"),
         (["fit", "data=labels.csv", "prior.rho=[1e300,1]"], "prior.rho"),
         (["fit", "data=labels.csv", "seed=${nothing}"], "Interpolation key 'nothing' not found"),
@@ -133,7 +133,7 @@ def test_fit_by_group_with_renamed_columns_and_judges(tmp_path: Path) -> None:
         for i in range(30)
     ]
     (tmp_path / "my labels (1).csv").write_text("\n".join(["model,id,retrieved,a,t,t@gpt4", *rows]) + "\n")
-    settings = ["columns.r=retrieved", "columns.question_id=id", "by=[model]", "out=result"]
+    settings = ["columns.r=retrieved", "columns.question_id=id", "by=model", "out=result"]
     succeed("fit", "data=my labels (1).csv", *settings, cwd=tmp_path)
     summary = pq.read_table(tmp_path / "result" / "summary.parquet").to_pylist()
     assert {row["config"] for row in summary} == {"A", "B"}
