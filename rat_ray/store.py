@@ -283,7 +283,7 @@ class Store:
 
     def commit(self, table: str, key: str, manifest: Mapping[str, Any]) -> Table:
         """Write the manifest, unless another writer was first: then his table is the result."""
-        text = json.dumps(manifest, indent=1, sort_keys=True)
+        text = json.dumps(manifest, indent=1)
         write_new(self.folder(table, key) / MANIFEST, text.encode())
         committed = self.find(table, key)
         if committed is None:
