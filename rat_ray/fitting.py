@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rat_ray.commands import Context
 
 FITS_HERE = 8  # up to this many fits take less time in this process than Ray takes to start
+SUMMARIES_HERE = 100
 ROWS_HERE = 5_000_000  # counting fewer rows takes less time here than on Ray
 
 
@@ -94,65 +95,59 @@ def fit_tables(
         )
         for name in names
     }
-    counted = runs.run(
-        [
-            Stage(
-                table="patterns",
-                label=f"count {name}",
-                settings=settings[name].patterns,
-                worker=PatternsWorker,
-                over={"annotations": annotations[name]},
-                schema=tables.patterns_schema(judges[name]),
-                rows="counts",
-                resources=Resources(range_rows=1_000_000),
-            )
-            for name in names
-        ],
-        "count",
-        count_here,
+    counting = [_count_stage(settings[name], annotations[name]) for name in names]
+    counted = dict(zip(names, runs.run(counting, "count", count_here), strict=True))
+    sampling = [_sample_stage(settings[name], counted[name], resources) for name in names]
+    sampled = dict(zip(names, runs.run(sampling, "fit", fit_here), strict=True))
+    summing = [_summary_stage(settings[name], counted[name], sampled[name], resources) for name in names]
+    summed = dict(zip(names, runs.run(summing, "summarise", len(names) <= SUMMARIES_HERE), strict=True))
+    return {name: Fitted(counted[name], sampled[name], summed[name]) for name in names}
+
+
+def _count_stage(settings: FitSettings, annotations: Table) -> Stage:
+    return Stage(
+        table="patterns",
+        label=f"count {settings.config}",
+        settings=settings.patterns,
+        worker=PatternsWorker,
+        over={"annotations": annotations},
+        schema=tables.patterns_schema(list(settings.judges)),
+        rows="counts",
+        resources=Resources(range_rows=1_000_000),
     )
-    draws = job.engine.chains * job.engine.samples
-    quantities = {
-        name: list(quantity_columns(merge([table.read()]))) for name, table in zip(names, counted, strict=True)
-    }
-    sampled = runs.run(
-        [
-            Stage(
-                table="posterior",
-                label=f"fit {name}",
-                settings=settings[name].posterior,
-                worker=PosteriorWorker,
-                over={"patterns": patterns},
-                schema=tables.posterior_schema(quantities[name]),
-                rows="whole",
-                expected_rows=draws,
-                resources=resources,
-            )
-            for name, patterns in zip(names, counted, strict=True)
-        ],
-        "fit",
-        fit_here,
+
+
+def _sample_stage(settings: FitSettings, patterns: Table, resources: Resources) -> Stage:
+    return Stage(
+        table="posterior",
+        label=f"fit {settings.config}",
+        settings=settings.posterior,
+        worker=PosteriorWorker,
+        over={"patterns": patterns},
+        schema=tables.posterior_schema(_quantities(patterns)),
+        rows="whole",
+        expected_rows=settings.engine.chains * settings.engine.samples,
+        resources=resources,
     )
-    summed = runs.run(
-        [
-            Stage(
-                table="summary",
-                label=f"summarise {name}",
-                settings=settings[name].summary,
-                worker=SummaryWorker,
-                over={"posterior": posterior},
-                inputs={"patterns": patterns},
-                schema=tables.SUMMARY,
-                rows="whole",
-                expected_rows=len(quantities[name]),
-                resources=resources,
-            )
-            for name, patterns, posterior in zip(names, counted, sampled, strict=True)
-        ],
-        "summarise",
-        small=len(names) <= 100,
+
+
+def _summary_stage(settings: FitSettings, patterns: Table, posterior: Table, resources: Resources) -> Stage:
+    return Stage(
+        table="summary",
+        label=f"summarise {settings.config}",
+        settings=settings.summary,
+        worker=SummaryWorker,
+        over={"posterior": posterior},
+        inputs={"patterns": patterns},
+        schema=tables.SUMMARY,
+        rows="whole",
+        expected_rows=len(_quantities(patterns)),
+        resources=resources,
     )
-    return {name: Fitted(*found) for name, *found in zip(names, counted, sampled, summed, strict=True)}
+
+
+def _quantities(patterns: Table) -> list[str]:
+    return list(quantity_columns(merge([patterns.read()])))
 
 
 SETTINGS = FitJobSettings
