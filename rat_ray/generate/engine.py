@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple, Protocol
 
 from rat_ray.errors import InputError
@@ -14,7 +14,8 @@ class EngineSettings:
     """Which model runs, and how. Generators and judges extend it, so that equal engines are loaded once per process.
 
     model: a packaged model's name (`gemma3_270m`); model_path: any GGUF file instead. model_revision is filled by
-    `generate.resolve` and identifies the model's content. threads: 0 for all cores. slots: prompts in work at once.
+    `generate.resolve` and identifies the model's content. threads: 0 for all cores. slots: sequences kept, so that
+    as many different beginnings of prompts are remembered. concurrency: prompts in work at once, at most slots.
     n_ctx: tokens per slot, prompt and output together.
     """
 
@@ -24,23 +25,24 @@ class EngineSettings:
     model_path: str | None = field(default=None, metadata={"key": False})
     model_revision: str = field(default="", metadata={"user": False})
     threads: int = field(default=0, metadata={"key": False})
-    slots: int = field(default=2, metadata={"key": False})
+    slots: int = field(default=4, metadata={"key": False})
+    concurrency: int = field(default=1, metadata={"key": False})
     n_ctx: int = 1536
 
     def validate(self) -> None:
         """Raise InputError for values that no engine can run with."""
         if not self.model and not self.model_path:
             raise InputError("neither model nor model_path is set; name one, e.g. model: gemma3_270m")
-        for name, value, low in [("threads", self.threads, 0), ("slots", self.slots, 1), ("n_ctx", self.n_ctx, 64)]:
-            if value < low:
-                raise InputError(f"{name} is {value}; it must be at least {low}")
+        for name, low in [("threads", 0), ("slots", 1), ("concurrency", 1), ("n_ctx", 64)]:
+            if getattr(self, name) < low:
+                raise InputError(f"{name} is {getattr(self, name)}; it must be at least {low}")
+        if self.concurrency > self.slots:
+            raise InputError(f"concurrency is {self.concurrency}; it must be at most slots, {self.slots}")
 
     @property
     def engine(self) -> EngineSettings:
         """Only the engine's part, by which engines are shared within a process."""
-        return EngineSettings(
-            self.kind, self.model, self.model_path, self.model_revision, self.threads, self.slots, self.n_ctx
-        )
+        return EngineSettings(**{f.name: getattr(self, f.name) for f in fields(EngineSettings)})
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """llama.cpp in process, through `xllamacpp`: one engine per model and process, shared by generator and judge.
 
-Three settings carry the speed. `cache_prompt` keeps a slot's tokens, so that a prompt which begins like the last one
+Three settings carry the speed. `cache_prompt` keeps a slot's tokens, so that a prompt which begins like an earlier one
 (the few-shot examples) costs only its own part; `swa_full` is needed for that with sliding-window models such as
-Gemma 3, whose window cache cannot be rewound; several slots are filled by threads, so that one prompt's slow decoding
-shares its passes with the others.
+Gemma 3, whose window cache cannot be rewound; and there are more slots than prompts in work, so that each of several
+beginnings (one per question shape) keeps a slot of its own, which llama.cpp finds by the longest common beginning.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from rat_ray.generate.models import model_file
 
 # Kept completions per engine; the oldest go first. About 500 bytes each.
 _MEMO_SIZE = 50_000
-_engines: dict[tuple[str, int, int, int], LlamaEngine] = {}
+_engines: dict[tuple[str, int, int, int, int], LlamaEngine] = {}
 _engines_lock = threading.Lock()
 
 
 def open_engine(settings: EngineSettings) -> LlamaEngine:
     """The process's engine for this model, context size, threads and slots; loaded at first use (about 2 s)."""
     path = str(model_file(settings.model, settings.model_path))
-    key = (path, settings.n_ctx, settings.threads or _cores(), settings.slots)
+    key = (path, settings.n_ctx, settings.threads or _cores(), settings.slots, settings.concurrency)
     with _engines_lock:
         if key not in _engines:
             _engines[key] = LlamaEngine(*key)
@@ -52,10 +52,10 @@ class LlamaEngine:
     Raises InputError for a file that llama.cpp cannot load, MissingExtraError without xllamacpp.
     """
 
-    def __init__(self, path: str, n_ctx: int, threads: int, slots: int) -> None:
+    def __init__(self, path: str, n_ctx: int, threads: int, slots: int, concurrency: int) -> None:
         self._server: Any = _start_server(path, n_ctx, threads, slots)
         self._address: str = self._server.listening_address
-        self._slots = slots
+        self._concurrency = concurrency
         self._memo: dict[tuple[str, Sampling], Completion] = {}
         self.asked = 0  # completions that the model computed, kept ones not counted
 
@@ -64,7 +64,7 @@ class LlamaEngine:
         missing = [prompt for prompt in dict.fromkeys(prompts) if (prompt, sampling) not in self._memo]
         # Prompts that begin alike go one after the other: a slot then finds its tokens cached.
         missing.sort()
-        with ThreadPoolExecutor(self._slots) as pool:
+        with ThreadPoolExecutor(self._concurrency) as pool:
             fresh = dict(zip(missing, pool.map(lambda prompt: self._ask(prompt, sampling), missing), strict=True))
         self.asked += len(missing)
         results = [fresh.get(prompt) or self._memo[prompt, sampling] for prompt in prompts]
