@@ -187,7 +187,8 @@ def _provenance(facts: Mapping[str, Any]) -> dict[str, str]:
 
 def _source_notes(pipeline: Pipeline) -> list[str]:
     notes = []
-    for name, dataset in pipeline.results.datasets.items():
+    for dataset in pipeline.results.datasets.values():
+        name = dataset.source.name
         for reason, count in dataset.source.left_out.items():
             notes.append(f"{name}: {count} questions left out: {reason}")
         for what, count in dataset.source.notes.items():

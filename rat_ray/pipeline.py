@@ -308,7 +308,7 @@ class Pipeline:
             self.job.labels,
             judges=list(verdicts),
             config=configuration.name,
-            dataset=configuration.dataset,
+            dataset=self.plan.datasets[configuration.dataset].name,
             retriever=configuration.retriever,
             generator=configuration.generator,
             abstention_phrase=self.plan.generators[configuration.generator].abstention_phrase,
