@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import uuid
@@ -37,6 +39,14 @@ class Running(NamedTuple):
         )
 
 
+def kill_all_that_name(folder: str) -> None:
+    """Kill every process with the folder in its command line: `ray stop` would also stop other tests' clusters."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if folder in path.read_text(errors="replace") and int(path.parent.name) != os.getpid():
+                os.kill(int(path.parent.name), signal.SIGKILL)
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     temporary = Path("/tmp") / f"rat-{uuid.uuid4().hex[:8]}"  # short: Ray's sockets have a limit of 107 characters
@@ -53,8 +63,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         assert joined.returncode == 0, joined.stderr
         yield running
     finally:
-        # By the folder in their command line: `ray stop` would also stop the clusters of other tests.
-        subprocess.run(["pkill", "-9", "-f", str(temporary)], check=False)
+        kill_all_that_name(str(temporary))
         shutil.rmtree(temporary, ignore_errors=True)
 
 
