@@ -21,7 +21,7 @@ from rat_ray.errors import InputError, MissingExtraError
 from rat_ray.generate.engine import Completion, EngineSettings, Sampling
 from rat_ray.generate.models import model_file
 
-# Kept completions per engine; the oldest go first. About 500 bytes each.
+# Kept completions per engine; the oldest go first.
 _MEMO_SIZE = 50_000
 _engines: dict[tuple[str, int, int, int, int], LlamaEngine] = {}
 _engines_lock = threading.Lock()
