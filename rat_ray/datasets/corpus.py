@@ -44,7 +44,7 @@ class Corpus:
     def check(self, notes: Counter[str]) -> set[str]:
         """All passage ids. Raises InputError for a broken row or an id that occurs twice.
 
-        The ids are held in memory (about 100 bytes each): fine for some ten million passages.
+        The ids are held in memory.
         """
         ids: set[str] = set()
         self._digests = []

@@ -21,7 +21,7 @@ class PassageInput(Protocol):
 
 
 class Passages:
-    """Titles and texts by passage id, all in memory: about 1 GiB per million passages of 100 words."""
+    """Titles and texts by passage id, all in memory."""
 
     def __init__(self, source: PassageInput) -> None:
         table = source.read(["passage_id", "title", "text"])
