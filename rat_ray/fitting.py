@@ -6,21 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from rat_ray import tables
 from rat_ray.cluster import Cluster, ClusterSettings, Resources
 from rat_ray.errors import InputError
 from rat_ray.export import write_fit
-from rat_ray.keys import digest_of, key_of
+from rat_ray.keys import key_of
 from rat_ray.model import Columns, DiagnosticsSettings, EngineSettings, Labels, Prior, merge, read_labels
 from rat_ray.model.posterior import quantity_columns
 from rat_ray.model.priors import judge_draws
 from rat_ray.model.workers import FitSettings, PatternsWorker, PosteriorWorker, SummaryWorker
 from rat_ray.output import OutFolder
 from rat_ray.settings import build, check_given
-from rat_ray.stage import Runs, Stage, import_table
+from rat_ray.stage import Runs, Stage, import_rows
 from rat_ray.store import Store, Table, encode_part
 
 if TYPE_CHECKING:
@@ -197,6 +196,4 @@ def _own_settings(job: FitJobSettings, labels: Labels) -> dict[str, Any]:
 
 def _import(store: Store, labels: Labels, config: str) -> Table:
     rows = labels.table.filter(pc.equal(labels.table.column("config"), config))
-    _, digest = encode_part(rows, {})
-    schema: pa.Schema = rows.schema
-    return import_table(store, "labels", digest_of({"labels": digest}), config, schema, lambda: iter([rows]))
+    return import_rows(store, "labels", config, rows)

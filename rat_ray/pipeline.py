@@ -22,6 +22,7 @@ from rat_ray.cluster import Cluster
 from rat_ray.datasets import Source, load
 from rat_ray.errors import InputError, StageError
 from rat_ray.evaluate import COMPONENTS, SETTINGS, Configuration, Plan, make_plan
+from rat_ray.export import export
 from rat_ray.fitting import Fitted, fit_tables
 from rat_ray.generate.worker import GenerateWorker
 from rat_ray.keys import digest_of, key_of
@@ -100,8 +101,6 @@ class Pipeline:
             self._annotate(runs)
             self._fit(runs)
             self._allocate(runs)
-        from rat_ray.export import export
-
         export(self, runs.records)
         self._say_what_was_done(runs)
         return self.out.path

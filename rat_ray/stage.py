@@ -23,7 +23,7 @@ from rat_ray.cluster import Cluster, Resources
 from rat_ray.errors import InputError, StageError
 from rat_ray.keys import digest_of, key_of
 from rat_ray.progress import StageProgress, console
-from rat_ray.store import Part, Store, Table, table_digest
+from rat_ray.store import Part, Store, Table, encode_part, table_digest
 from rat_ray.versions import versions
 
 # How rows in and rows out must agree, checked for every part and again for the table:
@@ -392,3 +392,9 @@ def import_table(
 def _check_count(label: str, table: str, expected: int | None, rows: int) -> None:
     if expected is not None and rows != expected:
         raise StageError(f"{label}: {expected} {table} were read, {rows} are in the store")
+
+
+def import_rows(store: Store, table: str, label: str, rows: pa.Table) -> Table:
+    """Commit a table that is at hand, keyed by its content, or find it there."""
+    key = digest_of({table: encode_part(rows, {})[1]})
+    return import_table(store, table, key, label, rows.schema, lambda: iter([rows]))

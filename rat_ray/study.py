@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from rat_ray.allocate import TASKS, AllocationSettings, StudySettings, check, print_study, study_stage, tasks
+from rat_ray.allocate import AllocationSettings, StudySettings, check, print_study, study_stage, tasks
 from rat_ray.cluster import Cluster, ClusterSettings
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.evaluate import StageResources, StorageSettings
 from rat_ray.export import read_finished, read_partitions
-from rat_ray.keys import digest_of, key_of
+from rat_ray.keys import key_of
 from rat_ray.model import Prior
 from rat_ray.output import OutFolder
 from rat_ray.progress import console
 from rat_ray.report.figures import allocation_figure
 from rat_ray.settings import build, check_given
-from rat_ray.stage import Runs, import_table
-from rat_ray.store import Store, Table, encode_part
+from rat_ray.stage import Runs, import_rows
+from rat_ray.store import Store, Table
 
 if TYPE_CHECKING:
     from rat_ray.commands import Context
@@ -61,8 +61,7 @@ def run_study(runs: Runs, config: str, annotations: Table, trusted: Mapping[str,
     """The allocation table of one configuration: a task per strategy, budget and replicate, fitted on Ray."""
     check(annotations.read(), job.allocation, trusted)
     planned = tasks(job.allocation, config)
-    key = digest_of({"tasks": encode_part(planned, {})[1]})
-    listed = import_table(runs.store, "tasks", key, config, TASKS, lambda: iter([planned]))
+    listed = import_rows(runs.store, "tasks", config, planned)
     settings = StudySettings.of(config, trusted, job.allocation, job.prior, job.seed)
     stage = study_stage(listed, annotations, settings, job.resources.allocate)
     return runs.run([stage], f"allocation study of {config}")[0]
@@ -90,8 +89,7 @@ def run(context: Context) -> str:
     out.claim()
     with Cluster(job.cluster) as cluster:
         runs = Runs(store, cluster, seed=job.seed)
-        key = digest_of({"annotations": encode_part(rows, {})[1]})
-        table = import_table(store, "annotations", key, config, rows.schema, lambda: iter([rows]))
+        table = import_rows(store, "annotations", config, rows)
         allocation = run_study(runs, config, table, facts["trusted"], job).read()
     out.write_table("allocation.parquet", allocation)
     out.write_text("allocation.svg", allocation_figure(allocation))

@@ -194,8 +194,3 @@ def _has_nan(column: pa.ChunkedArray) -> bool:
     import pyarrow.compute as pc
 
     return bool(pc.any(pc.is_nan(column), min_count=0).as_py())
-
-
-def empty(schema: pa.Schema) -> pa.Table:
-    """A table of no rows with this schema."""
-    return schema.empty_table()
