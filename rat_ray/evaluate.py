@@ -16,8 +16,9 @@ from rat_ray.datasets import DATASETS
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.generate import resolve
 from rat_ray.generate.worker import GeneratorSettings
-from rat_ray.model import DiagnosticsSettings, EngineSettings, Prior
+from rat_ray.model import DiagnosticsSettings, EngineSettings, Policy, Prior
 from rat_ray.model.priors import judge_draws
+from rat_ray.model.verdicts import PANEL, check_judge_model
 from rat_ray.naming import safe_name
 from rat_ray.retrieve import RETRIEVERS
 from rat_ray.settings import build, check_given, conf_dir, fields_of
@@ -71,6 +72,7 @@ class EvaluateSettings:
     prior: Prior
     engine: EngineSettings
     diagnostics: DiagnosticsSettings
+    policy: Policy
     allocation: AllocationSettings
     cluster: ClusterSettings
     storage: StorageSettings
@@ -78,10 +80,13 @@ class EvaluateSettings:
     out: str
     store: str
     seed: int
+    judge_model: str = PANEL
+    share_judges: bool = False
     configurations: list[Choice] = field(default_factory=list)
 
     def validate(self) -> None:
         check_given(out=self.out, store=self.store)
+        check_judge_model(self.judge_model)
         judge_draws(self.prior)  # refuses a prior under which no judge is better than chance
 
 

@@ -14,8 +14,10 @@ import pyarrow.parquet as pq
 
 from rat_ray.errors import InputError
 from rat_ray.keys import key_of
-from rat_ray.model.posterior import PARAMETERS, derive
+from rat_ray.model import identify, merge
+from rat_ray.model.notes import warnings_of
 from rat_ray.model.priors import Prior, parameter_draws
+from rat_ray.model.states import PARAMETERS, derive
 from rat_ray.output import OutFolder, read_run
 from rat_ray.progress import console
 from rat_ray.report import ReportInput, render
@@ -26,7 +28,7 @@ from rat_ray.store import Table
 from rat_ray.versions import versions
 
 if TYPE_CHECKING:
-    from rat_ray.fitting import Fitted
+    from rat_ray.fitting import FitJobSettings, Fitted
     from rat_ray.model import Labels
     from rat_ray.pipeline import Pipeline
 
@@ -43,9 +45,12 @@ def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
     if results.allocation is not None:
         out.write_table("allocation.parquet", results.allocation.read())
     notes = [*_source_notes(pipeline), *results.notes, *_failure_notes(results.annotations)]
+    notes += fit_notes(results.fitted)
     facts = {
         "notes": notes,
         "prior": key_of(pipeline.job.prior),
+        "judge_model": pipeline.job.judge_model,
+        "policy": key_of(pipeline.job.policy),
         "trusted": pipeline.job.labels.trusted,
         "budget": pipeline.job.labels.budget,
         "budget_seed": pipeline.job.labels.seed,
@@ -59,15 +64,19 @@ def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
     _finish(out, facts)
 
 
-def write_fit(out: OutFolder, fitted: Mapping[str, Fitted], labels: Labels, runs: Runs, prior: Prior) -> None:
-    """Write the results of `rat-ray fit`, print the table and the path."""
+def write_fit(
+    out: OutFolder, fitted: Mapping[str, Fitted], labels: Labels, runs: Runs, job: FitJobSettings, warnings: list[str]
+) -> None:
+    """Write the results of `rat-ray fit`, print the table and the path. warnings: of what was labelled."""
     write_fits(out, fitted)
-    notes = labels.notes.lines()
+    notes = [*labels.notes.lines(), *warnings, *fit_notes(fitted)]
     if labels.ignored:
         notes.append(f"columns ignored: {', '.join(labels.ignored)}")
     facts = {
         "notes": notes,
-        "prior": key_of(prior),
+        "prior": key_of(job.prior),
+        "judge_model": job.judge_model,
+        "policy": key_of(job.policy),
         "seed": runs.seed,
         "tables": {record.label: record.key for record in runs.records},
         "stages": [dataclasses.asdict(record) for record in runs.records],
@@ -88,11 +97,23 @@ def _finish(out: OutFolder, facts: Mapping[str, Any]) -> None:
 
 
 def write_fits(out: OutFolder, fitted: Mapping[str, Fitted]) -> None:
-    """summary.parquet over all configurations; posterior/ and patterns/ partitioned by configuration."""
+    """summary.parquet and checks.parquet over all configurations; posterior/ and patterns/ by configuration."""
     out.write_table("summary.parquet", pa.concat_tables([one.summary.read() for one in fitted.values()]))
+    out.write_table("checks.parquet", pa.concat_tables([one.checks.read() for one in fitted.values()]))
     for name, one in fitted.items():
         write_partition(out, "posterior", name, one.posterior)
         write_partition(out, "patterns", name, one.patterns)
+
+
+def fit_notes(fitted: Mapping[str, Fitted]) -> list[str]:
+    """What a reader of the fits must know, in words, each with its configuration where there are several."""
+    notes = []
+    for name, one in fitted.items():
+        where = f"{name}: " if len(fitted) > 1 else ""
+        counts, summary = merge([one.patterns.read()]), one.summary.read()
+        found = [*identify(counts).words, *warnings_of(summary, one.checks.read())]
+        notes += [where + text for text in found]
+    return notes
 
 
 def write_partition(out: OutFolder, folder: str, config: str, table: Table) -> None:

@@ -119,6 +119,9 @@ class Pipeline:
             "prior": key_of(job.prior),
             "engine": key_of(job.engine),
             "diagnostics": key_of(job.diagnostics),
+            "judge_model": job.judge_model,
+            "share_judges": job.share_judges,
+            "policy": key_of(job.policy),
             "allocation": key_of(job.allocation),
             "seed": job.seed,
         }

@@ -104,26 +104,36 @@ def annotations_schema(sources: list[str]) -> pa.Schema:
 def patterns_schema(judges: list[str]) -> pa.Schema:
     """A count table: r, a, t and each judge's column in {0, 1, missing}, and n, the number of items.
 
-    use: "fit" for items that inform the fit, "failed" for rows whose generation failed (counted, left out).
+    stratum: null without strata. use: "fit" for items that inform the fit, "calibration" for those that inform the
+    judges' rates only, "failed" for rows whose generation failed (counted, left out). stands_for: how many items of the
+    population they stand for; n, unless they were drawn with unequal probabilities.
     """
     labels = [pa.field(name, LABEL) for name in ["r", "a", "t", *judges]]
-    return pa.schema([*labels, _required("use", pa.string()), _required("n", pa.int64())])
+    rest = [_required("use", pa.string()), _required("n", pa.int64()), _required("stands_for", pa.float64())]
+    return pa.schema([*labels, pa.field("stratum", pa.string()), *rest])
 
 
 def posterior_schema(quantities: list[str]) -> pa.Schema:
-    """One row per draw: config, chain (from 0), draw (from 0), the sampler's columns, one double per quantity."""
+    """One row per draw: config, chain (from 0), draw (from 0), the sampler's columns, one double per quantity.
+
+    Replicated counts (`n_rep[i]`) are whole numbers.
+    """
     sampler = [
         pa.field("lp__", pa.float64()),
         pa.field("divergent__", pa.int8()),
         pa.field("treedepth__", pa.int16()),
         pa.field("energy__", pa.float64()),
+        pa.field("log_prior", pa.float64()),
+        pa.field("log_likelihood", pa.float64()),
     ]
     head = [_required("config", pa.string()), _required("chain", pa.int16()), _required("draw", pa.int32())]
-    return pa.schema([*head, *sampler, *(pa.field(name, pa.float64()) for name in quantities)])
+    kinds = (pa.int64() if name.startswith("n_rep[") else pa.float64() for name in quantities)
+    return pa.schema([*head, *sampler, *(pa.field(name, kind) for name, kind in zip(quantities, kinds, strict=True))])
 
 
 # identified: "identified", "bounded" (then low and high hold the bounds) or "prior only".
 # mcse, r_hat and ess are null for a constant quantity. status: ok | warn | fail, with its reason.
+# *_sensitivity: to power-scaling the prior or the likelihood. ppi_*: a prediction-powered estimate beside the model's.
 SUMMARY = pa.schema(
     [
         _required("config", pa.string()),
@@ -136,11 +146,32 @@ SUMMARY = pa.schema(
         pa.field("low", pa.float64()),
         pa.field("high", pa.float64()),
         pa.field("prior_sd", pa.float64()),
+        pa.field("prior_sensitivity", pa.float64()),
+        pa.field("likelihood_sensitivity", pa.float64()),
+        pa.field("sensitivity", pa.string()),
+        pa.field("ppi_mean", pa.float64()),
+        pa.field("ppi_low", pa.float64()),
+        pa.field("ppi_high", pa.float64()),
+        pa.field("ppi_disagrees", LABEL),
         pa.field("items", pa.int64()),
         pa.field("divergences", pa.int64()),
+        pa.field("at_max_treedepth", pa.int64()),
+        pa.field("e_bfmi", pa.float64()),
         _required("status", pa.string()),
         pa.field("reason", pa.string()),
         pa.field("seconds", pa.float64()),
+    ]
+)
+
+# Posterior predictive checks. pattern: a cell such as "r=1 a=0 t=1", or "all": then observed and mean are of the
+# part's overall discrepancy. tail: probability of a replicated count as far out as the observed one.
+CHECKS = pa.schema(
+    [
+        _required("config", pa.string()),
+        _required("part", pa.string()),
+        pa.field("stratum", pa.string()),
+        _required("pattern", pa.string()),
+        *(_required(name, pa.float64()) for name in ["observed", "mean", "q2.5", "q97.5", "tail"]),
     ]
 )
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from rat_ray.allocate.settings import AllocationSettings, StudySettings
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.model.patterns import MISSING, TRUSTED, source_columns
-from rat_ray.model.posterior import PARAMETERS, derive
+from rat_ray.model.states import PARAMETERS, derive
 from rat_ray.seeds import rank_key
 
 

@@ -12,7 +12,7 @@ from rat_ray.allocate.strategies import STRATEGIES
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.model import EngineSettings, Prior
 from rat_ray.model.engines import program_digest
-from rat_ray.model.posterior import BASE_QUANTITIES
+from rat_ray.model.states import BASE_QUANTITIES
 from rat_ray.tables import ALLOCATION
 
 # The columns that name a fit.

@@ -14,7 +14,8 @@ from rat_ray.allocate.population import order_of, read_population, targets
 from rat_ray.allocate.settings import TASK_IDS, StudySettings
 from rat_ray.allocate.spending import Bought, buy, visible
 from rat_ray.cluster import Resources
-from rat_ray.model.diagnostics import FAIL, DiagnosticsSettings, convergence, judge_fit
+from rat_ray.model.design import Options
+from rat_ray.model.diagnostics import FAIL, DiagnosticsSettings, SamplerStats, convergence, judge_fit
 from rat_ray.model.patterns import patterns
 from rat_ray.model.posterior import draws_array, sample
 from rat_ray.seeds import seed_for
@@ -77,14 +78,15 @@ class StudyWorker:
         # One seed per replicate: equal labels give equal draws, so that strategies differ by their labels only.
         seed = seed_for(settings.seed, "allocation", settings.config, task["replicate"])
         counts = patterns(visible(self._population, bought), [])
-        try:
-            sampled = sample(counts, settings.prior, settings.engine, seed, settings.config)
-        except RuntimeError as error:  # a chain cannot start: one fit of many, kept as failed
-            _LOG.warning("allocation fit %s failed: %s", name, error)
+        options = Options(finite=False, replicate=False)
+        sampled = sample(counts, settings.prior, settings.engine, seed, settings.config, options)
+        if sampled.failure is not None:  # a chain cannot start: one fit of many, kept as failed
+            _LOG.warning("allocation fit %s failed: %s", name, sampled.failure)
             return FAIL, {}
         values = draws_array(sampled.draws, settings.quantities)
-        divergent = sampled.draws.column("divergent__").to_numpy()
-        status = judge_fit(settings.quantities, values, convergence(values), divergent, DiagnosticsSettings())
+        columns = draws_array(sampled.draws, ["divergent__", "treedepth__", "energy__"])
+        sampler = SamplerStats(columns[..., 0], columns[..., 1], columns[..., 2], settings.engine.max_treedepth)
+        status = judge_fit(settings.quantities, values, convergence(values), sampler, DiagnosticsSettings())
         if status.status == FAIL:
             _LOG.warning("allocation fit %s failed: %s", name, status.reason)
             return FAIL, {}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from rat_ray.model.diagnostics import DiagnosticsSettings
 from rat_ray.model.engines import EngineSettings
-from rat_ray.model.fit import Fit, fit
+from rat_ray.model.fit import Fit, fit, fit_together
 from rat_ray.model.identify import identify
 from rat_ray.model.labels import Columns, Labels, read_labels
 from rat_ray.model.patterns import merge, patterns
+from rat_ray.model.policy import Policy
 from rat_ray.model.priors import Prior
 
 __all__ = [
@@ -16,8 +17,10 @@ __all__ = [
     "EngineSettings",
     "Fit",
     "Labels",
+    "Policy",
     "Prior",
     "fit",
+    "fit_together",
     "identify",
     "merge",
     "patterns",

@@ -2,53 +2,34 @@
 
 A quantity is identified where its gradient lies in the row space of the Jacobian of the log pattern probabilities, at
 a random interior point (the usual rank condition for local identification, Rothenberg 1971). Where it is not, a linear
-program over the six state probabilities that fit the observed labels equally well gives bounds; ratios of two linear
-functions are bounded by the transformation of Charnes and Cooper (1962). The bounds are estimates from the observed
-shares, without their sampling error, and use trusted labels only, never a judge's verdicts.
+program over all joint probabilities of states and verdicts that fit the patterns equally well gives bounds; ratios of
+two linear functions are bounded by the transformation of Charnes and Cooper (1962). The bounds are estimates from the
+observed shares, without their sampling error, and assume nothing of how a judge errs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from rat_ray.model.patterns import MISSING, TRUSTED, judges_of
-from rat_ray.model.posterior import (
-    BASE_QUANTITIES,
-    PARAMETERS,
-    STATES,
-    agreement,
-    derive,
-    fitted,
-    judged_states,
-    own_rate_judges,
-)
+from rat_ray.model.cells import VERDICTS, cells_of
+from rat_ray.model.design import Design, Options, agreement, design_of, informative
+from rat_ray.model.forward import Point, output_shares, pattern_probabilities, quantities
+from rat_ray.model.patterns import CALIBRATION, FIT, MISSING, TRUSTED, Code, judges_of, to_code
+from rat_ray.model.priors import Prior
+from rat_ray.model.states import BITS, FINITE, STATES, UNDEFINED, finite_name
+from rat_ray.model.verdicts import judged_states
 
 IDENTIFIED, BOUNDED, PRIOR_ONLY = "identified", "bounded", "prior only"
 
-_R0, _R1 = STATES[:, 0] == 0, STATES[:, 0] == 1
-_ANSWERED, _RIGHT = STATES[:, 1] == 0, STATES[:, 2] == 1
-_ALL = np.ones(len(STATES), dtype=bool)
-# Quantity: (numerator, denominator), sets of states.
-_RATIOS = {
-    "rho": (_R1, _ALL),
-    "alpha[0]": (_R0 & ~_ANSWERED, _R0),
-    "alpha[1]": (_R1 & ~_ANSWERED, _R1),
-    "tau[0]": (_R0 & _RIGHT, _R0 & _ANSWERED),
-    "tau[1]": (_R1 & _RIGHT, _R1 & _ANSWERED),
-    "p_g": ((_R0 & ~_ANSWERED) | (_R1 & _RIGHT), _ALL),
-    "p_t": (_RIGHT, _ALL),
-    "p_a": (~_ANSWERED, _ALL),
-    "accuracy": (_RIGHT, _ANSWERED),
-    "p_g[r=0]": (_R0 & ~_ANSWERED, _R0),
-    "p_g[r=1]": (_R1 & _RIGHT, _R1),
-    "guess": (_R0 & _ANSWERED, _R0),
-    "lucky": (_R0 & _RIGHT, _ALL),
-}
 _EM_STEPS = 5000
+_MOST_JUDGES = 4  # whose verdicts the bounds use; of more, the trusted labels only
+_ENDS = {"info": (0.0, 1.0), "cor": (-1.0, 1.0)}  # what is no ratio of sums lies between these
 _NARROW = 1e-3  # bounds closer than this leave nothing open
 _STEP = 1e-30  # of complex-step differentiation, exact to rounding
 
@@ -62,154 +43,266 @@ class Known(NamedTuple):
 
 
 class Identification(NamedTuple):
-    """rank of `parameters` free parameters, and what is known of each quantity."""
+    """rank of `parameters` free parameters, what is known of each quantity, and what follows in words."""
 
     rank: int
     parameters: int
     known: dict[str, Known]
+    words: tuple[str, ...] = ()
 
 
-def identify(counts: pa.Table) -> Identification:
+def identify(counts: pa.Table, options: Options | None = None) -> Identification:
     """What can be known of every quantity from the patterns in the count table."""
-    judges, own, code = judges_of(counts), own_rate_judges(counts), fitted(counts)
-    start = _interior_point(len(judges), len(own))
-    rows = _with_the_other_value(code.labels, judges)
-    design = _jacobian(lambda point: np.log(_probabilities(point, rows, judges, own)), start)
-    basis = _row_space(design)
-    gradients = _jacobian(lambda point: _quantities(point, judges, own), start)
-    estimate = _fit_states(code.labels, code.n)
-    names = [*BASE_QUANTITIES, *(f"{rate}[{judge}]" for judge in judges for rate in ("tpr", "fpr"))]
-    names += [f"yes[{judge},a=1]" for judge in own]
+    options = options or Options()
+    judges, code = judges_of(counts), informative(to_code(counts))
+    more = _with_the_other_value(code, judges)
+    asked = replace(options, finite=False, replicate=False, prior_only=False)
+    design = design_of({"all": more}, judges, Prior(), asked)
+    start = _interior_point(design)
+    gradients, slopes = _jacobians(design, start)
+    rank, basis = _row_space(slopes)
+    names = list(gradients)
+    shares = output_shares(design, 0)
+    atoms = _atoms(design, code)
     known = {}
-    for name, gradient in zip(names, gradients, strict=True):
-        if not _has_items(name, code.labels, judges):
+    for name in names:
+        if not _has_items(name, design, code, judges):
             known[name] = Known(PRIOR_ONLY)
-        elif _lies_in(gradient, basis):
+        elif _lies_in(gradients[name], basis):
             known[name] = Known(IDENTIFIED)
         else:
-            known[name] = _bounds(name, code.labels, estimate)
-    return Identification(len(basis), len(start), known)
+            known[name] = _bounds(design, name, code, atoms, shares)
+    known |= {finite_name(name): known[name] for name in (*FINITE, "utility") if name in known}
+    return Identification(rank, len(start), known, tuple(_words(code, known)))
 
 
-def _interior_point(judges: int, own: int) -> np.ndarray:
+def _interior_point(design: Design) -> np.ndarray:
+    """Splits, then rates; tpr above fpr."""
     rng = np.random.default_rng(20_260_102)
-    return np.concatenate(
-        [rng.uniform(0.25, 0.75, 5), rng.uniform(0.6, 0.9, judges), rng.uniform(0.1, 0.4, judges + own)]
-    )
+    splits = rng.uniform(0.25, 0.75, design.tree.on_yes.shape[1] * len(design.groups.output_of))
+    many, rates = design.layout.independent, len(design.layout.prior)
+    high, low = rng.uniform(0.6, 0.9, many), rng.uniform(0.1, 0.4, many)
+    return np.concatenate([splits, low, high, rng.uniform(0.1, 0.9, rates - 2 * many)])
 
 
-def _with_the_other_value(labels: np.ndarray, judges: list[str]) -> np.ndarray:
-    """The patterns present, and for a column with one value only the same patterns with the other value.
+def _point(design: Design, values: np.ndarray) -> Point:
+    splits, groups = design.tree.on_yes.shape[1], len(design.groups.output_of)
+    return Point(values[: splits * groups].reshape(splits, groups), values[splits * groups :])
 
-    That a value never occurred, though it might have, is information too: all R = 1 says that rho is large.
+
+def _jacobians(design: Design, start: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The gradient of each quantity, and (patterns, parameters) of the pattern probabilities, by complex steps."""
+    moved = [_point(design, start + 1j * _STEP * step) for step in np.eye(len(start))]
+    slopes = np.stack([pattern_probabilities(design, point).imag / _STEP for point in moved], axis=1)
+    derived = [quantities(design, point) for point in moved]
+    gradients = {name: np.array([one[name].imag / _STEP for one in derived]) for name in derived[0]}
+    return gradients, slopes
+
+
+def _with_the_other_value(code: Code, judges: Sequence[str]) -> Code:
+    """The patterns present, and those that might have occurred but did not.
+
+    That is information too: all R = 1 says that rho is large. Where a column has one value only, the same patterns with
+    its other value are added; then what was asked for and never seen.
     """
-    for column in range(labels.shape[1]):
-        seen = labels[:, column] != MISSING
-        if len(set(labels[seen, column].tolist())) != 1:
-            continue
-        flipped = labels[seen].copy()
-        flipped[:, column] = 1 - flipped[:, column]
-        abstained = flipped[:, 1] == 1
-        undefined = [2, *(i for i, judge in enumerate(judges, start=len(TRUSTED)) if judge.startswith("t@"))]
-        flipped[np.ix_(abstained, undefined)] = MISSING
-        labels = np.unique(np.concatenate([labels, flipped]), axis=0)
-    return labels
+    undefined = [2, *(i for i, judge in enumerate(judges, start=len(TRUSTED)) if judge.startswith("t@"))]
+    keys = np.column_stack([code.use, code.stratum, code.labels])
+    for stratum in np.unique(code.stratum):
+        for column in range(2, keys.shape[1]):
+            rows = (keys[:, 1] == stratum) & (keys[:, column] != MISSING)
+            if len(set(keys[rows, column].tolist())) != 1:
+                continue
+            flipped = keys[rows].copy()
+            flipped[:, column] = 1 - flipped[:, column]
+            abstained = flipped[:, 3] == 1
+            flipped[np.ix_(abstained, [2 + i for i in undefined])] = MISSING
+            keys = np.unique(np.concatenate([keys, flipped]), axis=0)
+    keys = np.unique(np.concatenate([keys, _never_seen(_as_code(keys, code), judges)]), axis=0)
+    grown = _as_code(keys, code)
+    # The shares of the strata are the table's own.
+    share = np.bincount(code.stratum, weights=np.where(code.use == CALIBRATION, 0.0, code.stands_for))
+    per_stratum = np.bincount(grown.stratum, minlength=len(share))
+    return grown._replace(stands_for=(share / np.maximum(per_stratum, 1))[grown.stratum])
 
 
-def _probabilities(point: np.ndarray, labels: np.ndarray, judges: list[str], own: list[str]) -> np.ndarray:
-    """(patterns,) probabilities, written as in `stan/rat.stan`; complex where the point is."""
-    rho, a0, a1, t0, t1 = point[:5]
-    left = {0: 1 - rho, 1: rho}
-    alpha, tau = {0: a0, 1: a1}, {0: t0, 1: t1}
-    theta = np.array(
-        [
-            left[r] * (alpha[r] if a == 1 else (1 - alpha[r]) * (tau[r] if t == 1 else 1 - tau[r]))
-            for r, a, t in STATES.tolist()
-        ]
-    )
-    weights = agreement(labels) * theta
-    tpr, fpr, yes = np.split(point[5:], [len(judges), 2 * len(judges)])
-    for j, (judge, judged) in enumerate(zip(judges, judged_states(judges), strict=True)):
-        undefined = yes[own.index(judge)] if judge in own else 0.5
-        rate = np.where(judged == 1, tpr[j], np.where(judged == 0, fpr[j], undefined))
-        said = labels[:, len(TRUSTED) + j, None]
-        weights = weights * np.where(said == MISSING, 1.0, np.where(said == 1, rate, 1 - rate))
-    return np.asarray(weights.sum(axis=1))
+def _as_code(keys: np.ndarray, code: Code) -> Code:
+    one = np.ones(len(keys), dtype=np.int64)
+    return Code(keys[:, 2:].astype(np.int8), keys[:, 0], keys[:, 1], one, one.astype(float), code.strata)
 
 
-def _quantities(point: np.ndarray, judges: list[str], own: list[str]) -> np.ndarray:
-    base = derive(dict(zip(PARAMETERS, point[:5], strict=True)))
-    tpr, fpr, yes = np.split(point[5:], [len(judges), 2 * len(judges)])
-    rates: list[Any] = [rate for pair in zip(tpr, fpr, strict=True) for rate in pair]
-    return np.array([*(base[name] for name in BASE_QUANTITIES), *rates, *yes])
+def _never_seen(code: Code, judges: Sequence[str]) -> np.ndarray:
+    """Keys of the cells that no item fell into, though it might have: labels and verdicts that were asked for.
+
+    Verdicts that nobody ever gave are known never to go with any labels, so they count as labelled.
+    """
+    cells = cells_of(code, judges)
+    labels = cells.labels.copy()
+    never = np.array(cells.part, dtype=object) == VERDICTS
+    never &= cells.n == 0
+    rows = [np.column_stack([np.full(len(labels), FIT), cells.stratum, labels])]
+    for r, t in itertools.product((0, 1), repeat=2):
+        complete = labels[never].copy()
+        complete[:, 0] = r
+        complete[:, 2] = np.where(complete[:, 1] == 0, t, MISSING)
+        rows.append(np.column_stack([np.full(len(complete), FIT), cells.stratum[never], complete]))
+    return np.concatenate(rows)
 
 
-def _jacobian(function: Callable[[np.ndarray], np.ndarray], point: np.ndarray) -> np.ndarray:
-    """(values, parameters), by complex steps."""
-    steps = 1j * _STEP * np.eye(len(point))
-    return np.stack([function(point + step).imag / _STEP for step in steps], axis=1)
-
-
-def _row_space(design: np.ndarray) -> np.ndarray:
+def _row_space(design: np.ndarray) -> tuple[int, np.ndarray]:
     """(rank, parameters): an orthonormal basis."""
     _, values, basis = np.linalg.svd(design, full_matrices=False)
-    return np.asarray(basis[: int((values > 1e-9 * max(values[0], 1.0)).sum())])
+    rank = int((values > 1e-9 * max(values[0], 1.0)).sum())
+    return rank, np.asarray(basis[:rank])
 
 
 def _lies_in(gradient: np.ndarray, basis: np.ndarray) -> bool:
+    norm = np.linalg.norm(gradient)
     rest = gradient - basis.T @ (basis @ gradient)
-    return bool(np.linalg.norm(rest) < 1e-6 * np.linalg.norm(gradient))
+    return bool(np.linalg.norm(rest) <= 1e-6 * norm)
 
 
-def _has_items(name: str, labels: np.ndarray, judges: list[str]) -> bool:
+def _has_items(name: str, design: Design, code: Code, judges: Sequence[str]) -> bool:
     """Whether any item may be one of those that the quantity is a share of."""
-    if name in _RATIOS:
-        return bool(agreement(labels)[:, _RATIOS[name][1]].any())
-    rate, _, judge = name.removesuffix("]").removesuffix(",a=1").partition("[")
-    index = judges.index(judge)
-    wanted = {"tpr": 1, "fpr": 0}
-    judged = judged_states(judges)[index]
-    states = judged == wanted[rate] if rate in wanted else ~_ANSWERED
-    seen = labels[labels[:, len(TRUSTED) + index] != MISSING]
-    return bool(agreement(seen)[:, states].any())
+    modelled = code.labels[code.use != CALIBRATION]
+    if name in design.ratios:
+        return bool(agreement(modelled)[:, design.ratios[name][1]].any())
+    if name in BITS:
+        return True
+    rate, _, rest = name.removesuffix("]").removesuffix(",a=1").partition("[")
+    states = judged_states(judges)
+    if rate == "cor":
+        both = [judges.index(judge) for judge in rest.split(",")]
+        seen = code.labels[(code.labels[:, [len(TRUSTED) + j for j in both]] != MISSING).all(axis=1)]
+        return bool(len(seen))
+    index = list(judges).index(rest)
+    wanted = {"tpr": states[index] == 1, "fpr": states[index] == 0}.get(rate, STATES[:, 1] == 1)
+    seen = code.labels[code.labels[:, len(TRUSTED) + index] != MISSING]
+    return bool(agreement(seen)[:, wanted].any())
 
 
-def _fit_states(labels: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """(6,): state probabilities of the greatest likelihood given the trusted labels, by EM from equal shares.
+class _Atoms(NamedTuple):
+    """States with a complete combination of verdicts each: the finest thing that a pattern is a set of.
+
+    agree: (patterns, atoms) of booleans; state: (atoms,); verdicts: (atoms, judges), none where there are too many.
+    estimate: (atoms, strata) of probabilities with the greatest likelihood.
+    """
+
+    agree: np.ndarray
+    state: np.ndarray
+    verdicts: np.ndarray
+    estimate: np.ndarray
+
+
+def _atoms(design: Design, code: Code) -> _Atoms:
+    """The atoms, fitted by EM from equal shares.
 
     Where several fit equally well this is one of them; the pattern probabilities are the same for all.
     """
-    agree, inverse = np.unique(agreement(labels), axis=0, return_inverse=True)
+    verdicts = code.labels[:, len(TRUSTED) :]
+    many = verdicts.shape[1] if verdicts.shape[1] <= _MOST_JUDGES else 0
+    combinations = np.array(list(itertools.product((0, 1), repeat=many)), dtype=np.int8).reshape(2**many, many)
+    side = design.sides[0] if design.sides else None
+    # A judge of T says nothing of an abstention, unless it did where A is unknown.
+    mute = np.zeros((len(STATES), many), dtype=bool)
+    if side is not None:
+        own = np.array([judge in side.own for judge in side.judges])[:many]
+        mute = ((judged_states(side.judges)[:many] == UNDEFINED) & ~own[:, None]).T
+    kept = [combinations[(combinations[:, mute[s]] == 0).all(axis=1)] for s in range(len(STATES))]
+    atoms, index = np.concatenate(kept), np.repeat(np.arange(len(STATES)), [len(rows) for rows in kept])
+    said = verdicts[:, None, :many]
+    agree = ((said == MISSING) | (said == atoms) | mute[index]).all(axis=2) & agreement(code.labels)[:, index]
+    estimate = np.full((len(atoms), len(code.strata)), 1 / len(atoms))
+    for stratum in range(len(code.strata)):
+        mine = (code.stratum == stratum) & (code.use != CALIBRATION)
+        if mine.any():
+            estimate[:, stratum] = _em(agree[mine], code.n[mine])
+    return _Atoms(agree, index, atoms, estimate)
+
+
+def _em(agree: np.ndarray, n: np.ndarray) -> np.ndarray:
+    distinct, inverse = np.unique(agree, axis=0, return_inverse=True)
     share = np.bincount(inverse.reshape(-1), weights=n) / n.sum()
-    theta = np.full(len(STATES), 1 / len(STATES))
+    found = np.full(agree.shape[1], 1 / agree.shape[1])
     for _ in range(_EM_STEPS):
-        new = theta * ((share / (agree @ theta)) @ agree)
-        if np.abs(new - theta).max() < 1e-12:
+        new = found * ((share / (distinct @ found)) @ distinct)
+        if np.abs(new - found).max() < 1e-12:
             return np.asarray(new)
-        theta = new
-    return theta
+        found = new
+    return found
 
 
-def _bounds(name: str, labels: np.ndarray, estimate: np.ndarray) -> Known:
-    """The least and greatest value over all state probabilities that give the fitted pattern probabilities."""
-    if name not in _RATIOS:
-        return Known(PRIOR_ONLY)
+def _parts(design: Design, name: str, atoms: _Atoms) -> tuple[np.ndarray, np.ndarray] | None:
+    """The quantity as a ratio of two sums over atoms; None where it is not."""
+    if name in design.ratios:
+        top, bottom = (np.asarray(part, dtype=float)[atoms.state] for part in design.ratios[name])
+        return top, bottom
+    judge = {rate.name: rate for rate in design.rates}.get(name)
+    if judge is None or not atoms.verdicts.shape[1]:
+        return None
+    number = design.sides[judge.side].judges.index(name.partition("[")[2].removesuffix("]").removesuffix(",a=1"))
+    bottom = judge.states[atoms.state].astype(float)
+    return bottom * (atoms.verdicts[:, number] == 1), bottom
+
+
+def _bounds(design: Design, name: str, code: Code, atoms: _Atoms, shares: np.ndarray) -> Known:
+    """The least and greatest value over all probabilities of the atoms that give the fitted pattern probabilities."""
+    parts = _parts(design, name, atoms)
+    if parts is None:
+        return Known(BOUNDED, *_ENDS.get(name.partition("[")[0], (0.0, 1.0)))
     from scipy.optimize import linprog
 
-    numerator, denominator = (states.astype(float) for states in _RATIOS[name])
-    agree = np.unique(agreement(labels), axis=0).astype(float)
-    # Variables: state probabilities y, scaled so that the denominator is 1, and the scale k.
-    scaled = np.column_stack([agree, -agree @ estimate])
-    total = np.append(np.ones(len(STATES)), -1.0)
-    left = np.vstack([scaled, total, np.append(denominator, 0.0)])
-    right = np.append(np.zeros(len(left) - 1), 1.0)
+    top, bottom = (np.outer(shares, part).reshape(-1) for part in parts)
+    size, strata = atoms.estimate.shape
+    # Variables: the atoms' probabilities in each stratum, scaled so that the denominator is 1, and the scale k.
+    rows = [np.append(bottom, 0.0)[None, :]]
+    for stratum in range(strata):
+        mine = (code.stratum == stratum) & (code.use != CALIBRATION)
+        agree = np.vstack([np.unique(atoms.agree[mine], axis=0).astype(float), np.ones(size)])
+        block = np.zeros((len(agree), strata * size + 1))
+        block[:, stratum * size : (stratum + 1) * size] = agree
+        block[:, -1] = -agree @ atoms.estimate[:, stratum]
+        rows.append(block)
+    left = np.vstack(rows)
+    right = np.append(1.0, np.zeros(len(left) - 1))
     ends = []
     for sign in (1, -1):
-        found = linprog(np.append(sign * numerator, 0.0), A_eq=left, b_eq=right, bounds=(0, None), method="highs")
+        found = linprog(np.append(sign * top, 0.0), A_eq=left, b_eq=right, bounds=(0, None), method="highs")
         if not found.success:
             return Known(PRIOR_ONLY)
-        ends.append(sign * found.fun)
-    low, high = (float(np.clip(end, 0.0, 1.0)) for end in ends)
+        ends.append(float(sign * found.fun))
+    values = parts[0][parts[1] > 0] / parts[1][parts[1] > 0]
+    least, most = float(values.min()), float(values.max())
+    low, high = (min(max(end, least), most) for end in ends)
     if high - low < _NARROW:
         return Known(IDENTIFIED)
-    return Known(PRIOR_ONLY) if low < _NARROW and high > 1 - _NARROW else Known(BOUNDED, low, high)
+    nothing = low < least + _NARROW and high > most - _NARROW
+    return Known(PRIOR_ONLY) if nothing else Known(BOUNDED, low, high)
+
+
+def _words(code: Code, known: Mapping[str, Known]) -> list[str]:
+    """Why P(G=1) and P(T=1) are not identified, and what can be said of them all the same."""
+    said = []
+    why = _coverage(code.take(code.use != CALIBRATION))
+    for name, symbol in (("p_g", "P(G=1)"), ("p_t", "P(T=1)")):
+        one = known[name]
+        if one.identified == BOUNDED and one.low is not None and one.high is not None:
+            said.append(
+                f"{why}: {symbol} lies between {one.low:.3f} and {one.high:.3f} whatever the missing labels are"
+            )
+        elif one.identified == PRIOR_ONLY:
+            said.append(f"{why}: the labels say nothing of {symbol}, what is shown is the prior")
+    return said
+
+
+def _coverage(code: Code) -> str:
+    r, a, t = (code.labels[:, i] != MISSING for i in range(3))
+    answered = code.labels[:, 1] == 0
+    if not r.any() and not t.any():
+        return "neither R nor T is labelled"
+    if not r.any():
+        return "R is not labelled"
+    if not t.any() and (answered | ~a).any():
+        return "T is not labelled"
+    if not (r & ~answered & a).any() and (a & ~answered).any():
+        return "labels on answered items only"
+    return "R and T are labelled on different items" if not (r & t).any() else "labels are missing"

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.model.label_files import LabelFile, open_label_file
-from rat_ray.model.patterns import TRUSTED, source_columns, trusted_sources
+from rat_ray.model.patterns import TRUSTED, USES, source_columns, trusted_sources
+from rat_ray.model.strata import strata_columns
 from rat_ray.naming import MAX_NAME, safe_name
 from rat_ray.tables import ANNOTATIONS, LABEL
 
@@ -37,13 +38,21 @@ class Columns:
     a: str = "a"
     t: str = "t"
     question_id: str = "question_id"
+    stratum: str = "stratum"
+    inclusion: str = "inclusion"
+    use: str = "use"
 
     def validate(self) -> None:
         """Raise InputError when two roles name the same column."""
-        names = [self.r, self.a, self.t, self.question_id]
+        names = list(vars(self).values())
         for name in names:
             if not name or names.count(name) > 1:
-                raise InputError(f"columns: {name!r} cannot be {names.count(name)} of r, a, t and question_id")
+                raise InputError(f"columns: {name!r} cannot be {names.count(name)} of {', '.join(vars(self))}")
+
+    @property
+    def optional(self) -> dict[str, str]:
+        """What a file need not have: its role and the column's name."""
+        return {role: getattr(self, role) for role in ("stratum", "inclusion", "use")}
 
 
 class Notes(NamedTuple):
@@ -66,7 +75,8 @@ class Notes(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """table: config, question_id, r, a, t, the judges' columns, and `error` where the file is our annotations.
+    """table: config, question_id, r, a, t, the judges' columns, `error` where the file is our annotations, and where
+    the file says so `stratum`, `stands_for` and `use` (see `patterns.patterns`).
 
     ignored: the file's columns that are not used.
     """
@@ -99,7 +109,8 @@ def read_labels(
     by = ["config"] if ours and not by else list(by)
     names = {"r": columns.r, "a": columns.a, "t": columns.t}
     has_ids = columns.question_id in file.names
-    used = [*names.values(), *([columns.question_id] if has_ids else []), *by]
+    chosen = {role: name for role, name in columns.optional.items() if name in file.names and name not in by}
+    used = [*names.values(), *([columns.question_id] if has_ids else []), *by, *chosen.values()]
     sources = [name for name in source_columns(file.names) if name not in used]
     extra = ["r_source", "a_source", "t_source", "error"] if ours else []
     raw = file.read(list(dict.fromkeys([*used, *sources, *(name for name in extra if name in file.names)])))
@@ -115,13 +126,42 @@ def read_labels(
     if has_ids:
         _check_unique(place, config)
     labels, notes = _resolve(place, labels, judges, t_zero)
-    table = pa.table({"config": config, "question_id": place.ids, **labels})
+    table = pa.table({"config": config, "question_id": place.ids, **labels, **_chosen(place, raw, labels, chosen)})
     if ours and "error" in raw.schema.names:
         table = table.append_column("error", raw.column("error").cast(pa.string()))
     known = {*used, *judges, *(ANNOTATIONS.names if ours else [])}
     ignored = [name for name in file.names if name not in known]
     left_out = tuple(name for name in sources if name in trusted)
     return Labels(table, judges, ignored, notes._replace(trusted=left_out))
+
+
+def _chosen(place: _Place, raw: pa.Table, labels: dict[str, pa.Array], chosen: dict[str, str]) -> dict[str, pa.Array]:
+    """The columns that say how items were chosen and what for: stratum, stands_for, use."""
+    texts = {role: _text_column(raw.column(name)) for role, name in chosen.items()}
+    known = pa.table({**{name: labels[name] for name in TRUSTED}, **{r: t for r, t in texts.items() if r != "use"}})
+    try:
+        found = strata_columns(known)
+    except InputError as error:
+        raise InputError(f"{place.path}: {error}") from error
+    use = texts.get("use")
+    if use is None or use.null_count == len(use):
+        return found
+    wrong = pc.fill_null(pc.invert(pc.is_in(use, pa.array(USES))), False)
+    wrong = pc.and_(wrong, pc.is_valid(use)).to_numpy(zero_copy_only=False)
+    if wrong.any():
+        first = int(np.flatnonzero(wrong)[0])
+        raise InputError(
+            f"{place.path}, {place.row(first)}: {chosen['use']} is {use[first].as_py()!r}"
+            f"{did_you_mean(use[first].as_py(), USES)}; blank means fit"
+        )
+    return {**found, "use": use}
+
+
+def _text_column(column: pa.ChunkedArray) -> pa.Array:
+    """As trimmed text, blanks null."""
+    indices, values = _texts(column)
+    blank = [None if value is None or value.lower() in _MISSING else value for value in values]
+    return pa.array(blank, pa.string()).take(indices)
 
 
 class _Place(NamedTuple):
@@ -154,6 +194,9 @@ def _check_names(path: Path, names: list[str], columns: Columns, by: Sequence[st
             f"{path}: the column {columns.question_id!r} (columns.question_id) is missing"
             f"{did_you_mean(columns.question_id, names)}"
         )
+    for role, name in columns.optional.items():
+        if name != role and name not in names:
+            raise InputError(f"{path}: the column {name!r} (columns.{role}) is missing{did_you_mean(name, names)}")
     for name in by:
         if name not in names:
             raise InputError(f"{path}: the column {name!r} of by= is missing{did_you_mean(name, names)}")

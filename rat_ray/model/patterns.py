@@ -1,6 +1,7 @@
 """The count table: how often each pattern of labels and verdicts occurs. A fit needs nothing else.
 
-A pattern is (r, a, t, every judge's verdict), each 0, 1 or missing. Grouping costs one pass over the label columns.
+A pattern is (r, a, t, every judge's verdict), each 0, 1 or missing, the stratum where there are strata, and what it is
+used for. Grouping costs one pass over these columns.
 """
 
 from __future__ import annotations
@@ -13,20 +14,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rat_ray.errors import InputError, did_you_mean
+from rat_ray.model.strata import STRATUM, Strata, read_strata
 from rat_ray.tables import LABEL, patterns_schema
 
 TRUSTED = ("r", "a", "t")
+USES = ("fit", "calibration", "failed")  # informs the fit; informs the judges' rates only; left out and counted
+FIT, CALIBRATION, FAILED = range(len(USES))
 MISSING = 2  # the digit of a missing label in a pattern's code
 _MOST_COUNTED_COLUMNS = 12  # 3**12 counters are 4 MiB; wider tables are grouped by hashing
 _BATCH_ROWS = 1 << 20
 
 
 class Code(NamedTuple):
-    """Patterns as numbers, one row each. labels: (patterns, 3 + judges) of 0, 1 or MISSING; n, failed: (patterns,)."""
+    """Patterns as numbers, one row each. labels: (patterns, 3 + judges) of 0, 1 or MISSING; the rest: (patterns,).
+
+    use: an index into USES; stratum: an index into `strata`, the sorted names (one that is None without strata);
+    n: items; stands_for: how many items of the population they stand for, n unless they were drawn unequally.
+    """
 
     labels: np.ndarray
-    failed: np.ndarray
+    use: np.ndarray
+    stratum: np.ndarray
     n: np.ndarray
+    stands_for: np.ndarray
+    strata: tuple[str | None, ...] = (None,)
+
+    def take(self, rows: np.ndarray) -> Code:
+        """Some of the patterns; the strata stay."""
+        labels, use, stratum, n, stands_for = (part[rows] for part in self[:5])
+        return Code(labels, use, stratum, n, stands_for, self.strata)
 
 
 def is_source(column: str) -> bool:
@@ -87,39 +103,64 @@ def check_counts(counts: pa.Table) -> pa.Table:
     judges = judges_of(counts)
     check_judges(judges)
     check_columns(counts, [*TRUSTED, *judges, "use", "n"])
-    n, use = counts.column("n"), set(counts.column("use").to_pylist())
+    n = counts.column("n")
     if not pa.types.is_integer(n.type) or n.null_count or (pc.min(n).as_py() or 0) < 0:
         raise InputError("column 'n' of a count table: whole numbers of at least 0 are expected, no nulls")
-    if not use <= {"fit", "failed"}:
+    wrong = sorted(set(map(str, counts.column("use").to_pylist())) - set(USES))
+    if wrong:
         raise InputError(
-            f"column 'use' of a count table: 'fit' or 'failed' are expected, found {sorted(map(str, use))}"
+            f"column 'use' of a count table holds {', '.join(wrong)}: one of {', '.join(USES)} is expected"
         )
-    labels = [_digits(counts.column(name), name) for name in (*TRUSTED, *judges)]
-    failed = pc.equal(counts.column("use"), "failed").to_numpy().astype(bool)
-    code = Code(np.stack(labels, axis=1).astype(np.int8), failed, n.to_numpy())
-    return _to_table(_resolve(code, judges), judges)
+    for name in (*TRUSTED, *judges):
+        _digits(counts.column(name), name)
+    names = counts.schema.names
+    if STRATUM not in names:
+        counts = counts.append_column(STRATUM, pa.nulls(counts.num_rows, pa.string()))
+    if "stands_for" not in names:
+        counts = counts.append_column("stands_for", n.cast(pa.float64()))
+    return _to_table(_resolve(to_code(counts), judges), judges)
 
 
 def patterns(table: pa.Table, judges: Sequence[str]) -> pa.Table:
     """The count table of an annotations or label table (schema `tables.patterns_schema`), in a fixed order.
 
-    Rows whose `error` is not null have use="failed". Where a = 1, t = 0 means "not applicable" and becomes missing,
-    and verdicts on T are set aside; where t = 1, a is 0. Columns must be 0/1 numbers or booleans with nulls.
+    Rows whose `error` is not null have use="failed"; those whose `use` is "calibration" inform the judges only. Where
+    a = 1, t = 0 means "not applicable" and becomes missing, and verdicts on T are set aside; where t = 1, a is 0.
+    Columns must be 0/1 numbers or booleans with nulls. A column `stratum` (or `inclusion`, see `strata`) that is not
+    all null makes strata.
 
-    Raises InputError for a missing column, another value than 0 or 1, t = 1 with a = 1, or t = 0 where a is missing
-    (it may be an abstention; `read_labels(..., t_zero="wrong")` reads it as an answer).
+    Raises InputError for a missing column, another value than 0 or 1, t = 1 with a = 1, t = 0 where a is missing
+    (it may be an abstention; `read_labels(..., t_zero="wrong")` reads it as an answer), or an unusable stratum.
     """
     check_judges(judges)
     columns = [*TRUSTED, *judges]
-    names = table.schema.names
     check_columns(table, columns)
     leaked = sorted(trusted_sources(table) & set(judges))
     if leaked:
         raise InputError(f"{', '.join(leaked)} fills trusted labels and cannot be a judge in the same fit")
-    failed = pc.is_valid(table.column("error")) if "error" in names else None
     labels = table.select(columns)
-    code = _count(labels, failed) if len(columns) <= _MOST_COUNTED_COLUMNS else _group(labels, failed)
+    use, strata = _uses(table), read_strata(table)
+    wide = len(columns) > _MOST_COUNTED_COLUMNS or len(strata.names) * 3 ** len(columns) > 3**_MOST_COUNTED_COLUMNS
+    code = (_group if wide else _count)(labels, use, strata)
     return _to_table(_resolve(code, list(judges)), list(judges))
+
+
+def _uses(table: pa.Table) -> np.ndarray | None:
+    """Per row an index into USES; None where all rows inform the fit."""
+    names = table.schema.names
+    use = None
+    if "use" in names and table.column("use").null_count < table.num_rows:
+        texts = pc.fill_null(table.column("use").cast(pa.string()), "fit")
+        texts = pc.if_else(pc.equal(texts, ""), "fit", texts)
+        found = pc.index_in(texts, value_set=pa.array(USES))
+        if found.null_count:
+            wrong = texts.filter(pc.is_null(found))[0].as_py()
+            raise InputError(f"column 'use' holds {wrong!r}{did_you_mean(wrong, USES)}; blank means fit")
+        use = found.to_numpy().astype(np.int32)
+    if "error" not in names or table.column("error").null_count == table.num_rows:
+        return use
+    failed = pc.is_valid(table.column("error")).to_numpy()
+    return np.where(failed, FAILED, FIT if use is None else use).astype(np.int32)
 
 
 def merge(tables: Sequence[pa.Table]) -> pa.Table:
@@ -133,41 +174,67 @@ def merge(tables: Sequence[pa.Table]) -> pa.Table:
 
 def judges_of(counts: pa.Table) -> list[str]:
     """The judges of a count table."""
-    return [name for name in counts.schema.names if name not in (*TRUSTED, "use", "n")]
+    own = (*TRUSTED, STRATUM, "use", "n", "stands_for")
+    return [name for name in counts.schema.names if name not in own]
 
 
 def to_code(counts: pa.Table) -> Code:
     """The count table as numbers."""
     columns = [*TRUSTED, *judges_of(counts)]
-    labels = [pc.fill_null(counts.column(name), MISSING).to_numpy() for name in columns]
-    failed = pc.equal(counts.column("use"), "failed").to_numpy()
-    return Code(np.stack(labels, axis=1).astype(np.int8), failed.astype(bool), counts.column("n").to_numpy())
+    labels = [pc.fill_null(counts.column(name).cast(LABEL), MISSING).to_numpy() for name in columns]
+    texts = counts.column(STRATUM).to_pylist()
+    strata = tuple(sorted({text for text in texts if text is not None})) or (None,)
+    index = {name: number for number, name in enumerate(strata)}
+    return Code(
+        np.stack(labels, axis=1).astype(np.int8),
+        np.array([USES.index(use) for use in counts.column("use").to_pylist()], dtype=np.int32),
+        np.array([index.get(text, 0) for text in texts], dtype=np.int32),
+        counts.column("n").to_numpy(),
+        counts.column("stands_for").to_numpy(),
+        strata,
+    )
 
 
-def _count(labels: pa.Table, failed: pa.ChunkedArray | None) -> Code:
+def _count(labels: pa.Table, use: np.ndarray | None, strata: Strata) -> Code:
     """Count by a number in base 3, one digit per column: several times faster than hashing."""
-    width = labels.num_columns
-    totals = np.zeros(2 * 3**width, dtype=np.int64)
+    width, size = labels.num_columns, len(USES) * len(strata.names) * 3**labels.num_columns
+    totals = np.zeros(size, dtype=np.int64)
+    weights = None if strata.weight is None else np.zeros(size)
     for start in range(0, labels.num_rows, _BATCH_ROWS):
+        stop = start + _BATCH_ROWS
         batch = labels.slice(start, _BATCH_ROWS)
         code = np.zeros(batch.num_rows, dtype=np.int32)
-        if failed is not None:
-            code += failed.slice(start, _BATCH_ROWS).to_numpy()
+        if use is not None:
+            code += use[start:stop] * len(strata.names)
+        if strata.place is not None:
+            code += strata.place[start:stop]
         for name in labels.column_names:
             code *= 3
             code += _digits(batch.column(name), name)
-        totals += np.bincount(code, minlength=totals.size)
+        totals += np.bincount(code, minlength=size)
+        if weights is not None and strata.weight is not None:
+            weights += np.bincount(code, weights=strata.weight[start:stop], minlength=size)
     codes = np.flatnonzero(totals)
     digits = codes[:, None] // 3 ** np.arange(width - 1, -1, -1) % 3
-    return Code(digits.astype(np.int8), codes >= 3**width, totals[codes])
+    uses, stratum = np.divmod(codes // 3**width, len(strata.names))
+    n = totals[codes]
+    stands_for = n.astype(float) if weights is None else weights[codes]
+    return Code(digits.astype(np.int8), uses, stratum, n, stands_for, strata.names)
 
 
-def _group(labels: pa.Table, failed: pa.ChunkedArray | None) -> Code:
+def _group(labels: pa.Table, use: np.ndarray | None, strata: Strata) -> Code:
+    rows = labels.num_rows
     columns = {f"c{i}": pa.array(_digits(labels.column(i), name)) for i, name in enumerate(labels.column_names)}
-    flags = np.zeros(labels.num_rows, dtype=bool) if failed is None else failed.to_numpy()
-    grouped = pa.table({**columns, "failed": flags}).group_by([*columns, "failed"]).aggregate([([], "count_all")])
-    digits = np.stack([grouped.column(name).to_numpy() for name in columns], axis=1)
-    return Code(digits, grouped.column("failed").to_numpy(), grouped.column("count_all").to_numpy())
+    columns["use"] = pa.array(np.zeros(rows, dtype=np.int32) if use is None else use)
+    columns["stratum"] = pa.array(np.zeros(rows, dtype=np.int32) if strata.place is None else strata.place)
+    weight = np.ones(rows) if strata.weight is None else strata.weight
+    grouped = pa.table({**columns, "weight": weight}).group_by(list(columns))
+    found = grouped.aggregate([([], "count_all"), ("weight", "sum")])
+    digits = np.stack([found.column(f"c{i}").to_numpy() for i in range(labels.num_columns)], axis=1)
+    uses, stratum, n, weights = (
+        found.column(name).to_numpy() for name in ("use", "stratum", "count_all", "weight_sum")
+    )
+    return Code(digits, uses, stratum, n, weights, strata.names)
 
 
 def _digits(column: pa.ChunkedArray, name: str) -> np.ndarray:
@@ -212,13 +279,19 @@ def _resolve(code: Code, judges: list[str]) -> Code:
 
 def _to_table(code: Code, judges: list[str]) -> pa.Table:
     """Add equal patterns up, and sort: the order never depends on the order of the rows."""
-    keys = np.column_stack([code.failed, code.labels])
+    keys = np.column_stack([code.use, code.stratum, code.labels])
     unique, inverse = np.unique(keys, axis=0, return_inverse=True)
-    n = np.zeros(len(unique), dtype=np.int64)
+    n, stands_for = np.zeros(len(unique), dtype=np.int64), np.zeros(len(unique))
     np.add.at(n, inverse.reshape(-1), code.n)
+    np.add.at(stands_for, inverse.reshape(-1), code.stands_for)
     columns = [
         pa.array(np.where(digits == MISSING, 0, digits), type=LABEL, mask=digits == MISSING)
-        for digits in unique[:, 1:].T
+        for digits in unique[:, 2:].T
     ]
-    use = pa.array(np.where(unique[:, 0] == 1, "failed", "fit").tolist(), type=pa.string())
-    return pa.Table.from_arrays([*columns, use, pa.array(n)], schema=patterns_schema(judges))
+    rest = [
+        pa.array([code.strata[index] for index in unique[:, 1]], pa.string()),
+        pa.array([USES[index] for index in unique[:, 0]], pa.string()),
+        pa.array(n),
+        pa.array(stands_for),
+    ]
+    return pa.Table.from_arrays([*columns, *rest], schema=patterns_schema(judges))

@@ -1,194 +1,186 @@
-"""From a count table to draws: the program's data, the names of its quantities, and the table of draws."""
+"""From count tables to draws: sample, look whether it worked, sample once more if not, and make the table of draws."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rat_ray.errors import InputError
-from rat_ray.model.engines import Draws, EngineSettings, StanData, program_path
+from rat_ray.model.design import Design, Options, check_items, design_of
+from rat_ray.model.diagnostics import FAIL, DiagnosticsSettings, SamplerStats, Status, convergence, judge_fit
+from rat_ray.model.engines import Draws, EngineSettings, program_path
 from rat_ray.model.engines import sample as sample_program
-from rat_ray.model.patterns import MISSING, TRUSTED, Code, judges_of, to_code
+from rat_ray.model.patterns import judges_of, to_code
 from rat_ray.model.priors import Prior
 from rat_ray.seeds import seed_for
 from rat_ray.tables import posterior_schema
 
-# (r, a, t) of the six states; T of an abstention is undefined, which no label equals.
-UNDEFINED = -1
-STATES = np.array([[0, 1, UNDEFINED], [0, 0, 0], [0, 0, 1], [1, 1, UNDEFINED], [1, 0, 0], [1, 0, 1]], dtype=np.int8)
-
-# Quantity: Stan's column.
-_COLUMNS = {
-    "rho": "rho",
-    "alpha[0]": "alpha[1]",
-    "alpha[1]": "alpha[2]",
-    "tau[0]": "tau[1]",
-    "tau[1]": "tau[2]",
-    "p_g": "p_g",
-    "p_t": "p_t",
-    "p_a": "p_a",
-    "accuracy": "accuracy",
-    "p_g[r=0]": "p_g_r0",
-    "p_g[r=1]": "p_g_r1",
-    "guess": "guess",
-    "lucky": "lucky",
-}
-BASE_QUANTITIES = tuple(_COLUMNS)
-PARAMETERS = BASE_QUANTITIES[:5]
+REPLICATED = "n_rep"
+RETRY_ADAPT_DELTA = 0.99
 
 
 class Sampled(NamedTuple):
-    """draws: `tables.posterior_schema`, ordered by chain and draw; seconds: of the sampling alone."""
+    """draws: `tables.posterior_schema`, ordered by chain and draw; seconds: of the sampling alone.
+
+    failure: why there are no draws (all values are null then), or None. retried: sampled again with adapt_delta 0.99.
+    """
 
     draws: pa.Table
     seconds: float
+    failure: str | None = None
+    retried: bool = False
 
 
-def derive(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Every base quantity from the five parameters (scalars or arrays, real or complex), as in `stan/rat.stan`."""
-    rho, a0, a1, t0, t1 = (parameters[name] for name in PARAMETERS)
-    lucky = (1 - rho) * (1 - a0) * t0
-    right = rho * (1 - a1) * t1
-    p_a = (1 - rho) * a0 + rho * a1
-    return {
-        **{name: parameters[name] for name in PARAMETERS},
-        "p_g": (1 - rho) * a0 + right,
-        "p_t": lucky + right,
-        "p_a": p_a,
-        "accuracy": (lucky + right) / (1 - p_a),
-        "p_g[r=0]": a0,
-        "p_g[r=1]": (1 - a1) * t1,
-        "guess": 1 - a0,
-        "lucky": lucky,
-    }
+def design_for(tables: Mapping[str, pa.Table], prior: Prior, options: Options | None = None) -> Design:
+    """The design of one count table, or of several whose judges are shared. Raises InputError for no items."""
+    judges = judges_of(next(iter(tables.values())))
+    for name, table in tables.items():
+        if judges_of(table) != judges:
+            raise InputError(f"judges can be shared by systems with the same judges: {name!r} has {judges_of(table)}")
+    codes = {name: to_code(table) for name, table in tables.items()}
+    options = options or Options()
+    if not options.prior_only:
+        check_items(codes)
+    return design_of(codes, judges, prior, options)
 
 
-def fitted(counts: pa.Table) -> Code:
-    """The patterns that inform the fit."""
-    code = to_code(counts)
-    kept = ~code.failed & (code.n > 0)
-    return Code(code.labels[kept], code.failed[kept], code.n[kept])
+def column_names(counts: pa.Table, options: Options | None = None) -> tuple[list[str], list[str]]:
+    """The quantities of this count table's fit, and the columns of its replicated counts, in their order."""
+    design = design_for({"all": counts}, Prior(), replace(options or Options(), prior_only=True))
+    return list(design.columns), replicated_names(design)
 
 
-def own_rate_judges(counts: pa.Table) -> list[str]:
-    """The judges of T with verdicts where A is unknown: abstentions there need a verdict rate of their own."""
-    labels = fitted(counts).labels
-    unknown = labels[:, 1] == MISSING
-    return [
-        judge
-        for index, judge in enumerate(judges_of(counts), start=len(TRUSTED))
-        if judge.startswith("t@") and bool((labels[unknown, index] != MISSING).any())
-    ]
-
-
-def quantity_columns(counts: pa.Table) -> dict[str, str]:
-    """Every quantity of this count table's fit, and the program's column that holds it."""
-    columns = dict(_COLUMNS)
-    for index, judge in enumerate(judges_of(counts), start=1):
-        columns[f"tpr[{judge}]"] = f"tpr[{index}]"
-        columns[f"fpr[{judge}]"] = f"fpr[{index}]"
-    for index, judge in enumerate(own_rate_judges(counts), start=1):
-        columns[f"yes[{judge},a=1]"] = f"yes_abstained[{index}]"
-    return columns
-
-
-def agreement(labels: np.ndarray) -> np.ndarray:
-    """(patterns, 6) of booleans: the state agrees with the pattern's r, a and t. labels: (patterns, 3 or more)."""
-    trusted = labels[:, None, : len(TRUSTED)]
-    return np.asarray(((trusted == MISSING) | (trusted == STATES)).all(axis=2))
-
-
-def judged_states(judges: list[str]) -> np.ndarray:
-    """(judges, 6): the judged variable in each state: 1, 0 or UNDEFINED."""
-    rows = [STATES[:, TRUSTED.index(judge[0])] for judge in judges]
-    return np.stack(rows) if rows else np.zeros((0, len(STATES)), dtype=np.int8)
-
-
-def stan_data(counts: pa.Table, prior: Prior, prior_only: bool = False) -> StanData:
-    """The data block of `stan/rat.stan`."""
-    judges, own, code = judges_of(counts), own_rate_judges(counts), fitted(counts)
-    judged = judged_states(judges)
-    verdicts, index = np.unique(code.labels[:, len(TRUSTED) :], axis=0, return_inverse=True)
-    if not judges:  # one combination: of no verdicts
-        verdicts, index = np.zeros((1, 0), dtype=np.int8), np.zeros(len(code.n), dtype=np.int64)
-    own_rate = np.array([[float(judge == other) for other in own] for judge in judges])
-    return {
-        "P": len(code.n),
-        "n": code.n.astype(float),
-        "agree": agreement(code.labels).astype(float),
-        "J": len(judges),
-        "V": len(verdicts),
-        "verdicts": index.reshape(-1) + 1,
-        "said_one": (verdicts == 1).astype(float),
-        "said_zero": (verdicts == 0).astype(float),
-        "is_one": (judged == 1).astype(float),
-        "is_zero": (judged == 0).astype(float),
-        "K": len(own),
-        "own_rate": own_rate.reshape(len(judges), len(own)),
-        "prior_rho": np.array(prior.rho),
-        "prior_alpha": np.array([prior.alpha0, prior.alpha1]),
-        "prior_tau": np.array([prior.tau0, prior.tau1]),
-        "prior_tpr": np.array(prior.tpr),
-        "prior_fpr": np.array(prior.fpr),
-        "prior_yes_abstained": np.array(prior.yes_abstained),
-        "prior_only": int(prior_only),
-    }
+def replicated_names(design: Design, output: int = 0) -> list[str]:
+    """The columns of the replicated counts: `n_rep[0]` and so on, in the order of `cells.cells_of`."""
+    cells = design.cells_of_outputs
+    return [f"{REPLICATED}[{i}]" for i in range(len(cells[output].n) if cells else 0)]
 
 
 def item_count(counts: pa.Table, config: str) -> int:
     """The number of items that inform the fit. Raises InputError when there are none."""
-    items = int(fitted(counts).n.sum())
-    if items:
-        return items
-    failed = pc.sum(counts.column("n")).as_py() or 0
-    why = f"all {failed} rows failed in generation (see their error column)" if failed else "the table has no rows"
-    raise InputError(f"config {config!r}: there are no items to fit: {why}")
+    return check_items({config: to_code(counts)})[config]
 
 
 def sample(
-    counts: pa.Table, prior: Prior, engine: EngineSettings, seed: int, config: str, prior_only: bool = False
+    counts: pa.Table,
+    prior: Prior,
+    engine: EngineSettings,
+    seed: int,
+    config: str,
+    options: Options | None = None,
+    judged: Sequence[str] | None = None,
+    diagnostics: DiagnosticsSettings | None = None,
 ) -> Sampled:
     """Sample the posterior (or the prior) for one count table. The seed of the fit depends on `seed` and `config`.
 
-    Raises InputError for an impossible prior or engine setting, or when no item informs the fit.
+    judged: the quantities that decide whether the fit failed; a failed fit is sampled once more with adapt_delta 0.99.
+    None: it is not checked. Raises InputError for an impossible prior or setting, or when no item informs the fit.
     """
+    return sample_together({config: counts}, prior, engine, seed, options, judged, diagnostics)[config]
+
+
+def sample_together(
+    tables: Mapping[str, pa.Table],
+    prior: Prior,
+    engine: EngineSettings,
+    seed: int,
+    options: Options | None = None,
+    judged: Sequence[str] | None = None,
+    diagnostics: DiagnosticsSettings | None = None,
+) -> dict[str, Sampled]:
+    """One fit of several systems that share their judges' rates; for one system see `sample`."""
     prior.validate()
-    if not prior_only:
-        item_count(counts, config)
-    data = stan_data(counts, prior, prior_only)
-    drawn = sample_program(program_path(), data, seed_for(seed, "fit", config), engine)
-    return Sampled(_draws_table(drawn, quantity_columns(counts), config), drawn.seconds)
+    design = design_for(tables, prior, options)
+    fit_seed = seed_for(seed, "fit", *tables)
+    checks = None if judged is None else (list(judged), diagnostics or DiagnosticsSettings())
+    drawn, failure, retried = _sample_twice(design, engine, fit_seed, checks)
+    return {
+        name: Sampled(
+            draws_table(drawn, design, output, name, engine), drawn.seconds if drawn else 0.0, failure, retried
+        )
+        for output, name in enumerate(tables)
+    }
+
+
+def _sample_twice(
+    design: Design, engine: EngineSettings, seed: int, checks: tuple[list[str], DiagnosticsSettings] | None
+) -> tuple[Draws | None, str | None, bool]:
+    drawn, failure = _try(design, engine, seed)
+    if checks is None:
+        return drawn, failure, False
+    if drawn is not None and not _failed(drawn, design, engine, *checks):
+        return drawn, None, False
+    careful = replace(engine, adapt_delta=max(RETRY_ADAPT_DELTA, engine.adapt_delta))
+    again, failure_again = _try(design, careful, seed)
+    # Draws that fail the diagnostics tell more than none.
+    return (again, None, True) if again is not None else (drawn, None if drawn is not None else failure_again, True)
+
+
+def _try(design: Design, engine: EngineSettings, seed: int) -> tuple[Draws | None, str | None]:
+    try:
+        return sample_program(program_path(), design.data(), seed, engine), None
+    except RuntimeError as error:  # a chain cannot start, or a sampler died: a failed fit, not a failed job
+        return None, f"the sampler failed: {str(error).strip()[:500]}"
+
+
+def _failed(
+    drawn: Draws, design: Design, engine: EngineSettings, judged: list[str], diagnostics: DiagnosticsSettings
+) -> bool:
+    position = {name: index for index, name in enumerate(drawn.names)}
+    for output in range(len(design.groups.names)):
+        columns = design.columns_of(output)
+        values = drawn.values[:, :, [position[columns[name]] for name in judged]]
+        stats = SamplerStats(drawn.divergent, drawn.treedepth, drawn.energy, engine.max_treedepth)
+        if judge_fit(judged, values, convergence(values), stats, diagnostics).status == FAIL:
+            return True
+    return False
 
 
 def draws_array(draws: pa.Table, quantities: list[str]) -> np.ndarray:
-    """(chains, draws, quantities) from a table of draws, whatever the order of its rows."""
+    """(chains, draws, quantities) from a table of draws, whatever the order of its rows; NaN where it is null."""
     draws = draws.sort_by([("chain", "ascending"), ("draw", "ascending")])
     chains = len(pc.unique(draws.column("chain")))
-    columns = [draws.column(name).to_numpy().reshape(chains, -1) for name in quantities]
+    columns = [draws.column(name).cast(pa.float64()).to_numpy().reshape(chains, -1) for name in quantities]
     return np.stack(columns, axis=2)
 
 
 def quantities_of(draws: pa.Table) -> list[str]:
-    """The quantities in a table of draws."""
+    """The quantities in a table of draws, without the replicated counts."""
     head = set(posterior_schema([]).names)
-    return [name for name in draws.schema.names if name not in head]
+    return [name for name in draws.schema.names if name not in head and not name.startswith(f"{REPLICATED}[")]
 
 
-def _draws_table(drawn: Draws, columns: dict[str, str], config: str) -> pa.Table:
-    chains, draws = drawn.lp.shape
-    position = {name: index for index, name in enumerate(drawn.names)}
-    values = [drawn.values[:, :, position[column]].reshape(-1) for column in columns.values()]
-    schema = posterior_schema(list(columns))
-    arrays = [
+def draws_table(drawn: Draws | None, design: Design, output: int, config: str, engine: EngineSettings) -> pa.Table:
+    """The draws of one output with the names of `tables.posterior_schema`; all values null where there are none."""
+    columns = design.columns_of(output)
+    replicated = replicated_names(design, output)
+    first = sum(len(cells.n) for cells in design.cells_of_outputs[:output]) + 1
+    schema = posterior_schema([*columns, *replicated])
+    chains, draws = engine.chains, engine.samples
+    head = [
         pa.repeat(pa.scalar(config, pa.string()), chains * draws),
-        np.repeat(np.arange(chains), draws),
-        np.tile(np.arange(draws), chains),
-        *(part.reshape(-1) for part in (drawn.lp, drawn.divergent, drawn.treedepth, drawn.energy)),
-        *values,
+        pa.array(np.repeat(np.arange(chains), draws)),
+        pa.array(np.tile(np.arange(draws), chains)),
     ]
-    cast = [pa.array(array).cast(field.type) for array, field in zip(arrays, schema, strict=True)]
+    if drawn is None:
+        rest = [pa.nulls(chains * draws, field.type) for field in list(schema)[len(head) :]]
+    else:
+        position = {name: index for index, name in enumerate(drawn.names)}
+        program = ["log_prior", "log_likelihood", *columns.values()]
+        program += [f"replicated[{i}]" for i in range(first, first + len(replicated))]
+        values = [drawn.values[:, :, position[column]] for column in program]
+        values = [drawn.lp, drawn.divergent, drawn.treedepth, drawn.energy, *values]
+        # NaN, a ratio of nothing to nothing, is missing.
+        rest = [pa.array(part.reshape(-1), from_pandas=True) for part in values]
+    cast = [array.cast(field.type) for array, field in zip([*head, *rest], schema, strict=True)]
     return pa.Table.from_arrays(cast, schema=schema)
+
+
+def status_of_failure(reason: str) -> Status:
+    """The status of a fit without draws."""
+    return Status(FAIL, reason)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
 from rat_ray.errors import InputError
 
 Beta = tuple[float, float]
+BETAS = ("rho", "alpha0", "alpha1", "tau0", "tau1", "tpr", "fpr", "yes_abstained")
 _DRAWS = 20_000
 _LEAST, _MOST = 1e-6, 1e9  # of a and b: beyond them, numbers overflow
+_PANEL = (("panel_floor", 0.5, _MOST), ("panel_lean", 0.0, _MOST), ("panel_right", 0.5, 1 - 1e-6))
 _SEED = 20_260_101
 
 
@@ -21,6 +23,8 @@ class Prior:
 
     alpha0, tau0: given R = 0; alpha1, tau1: given R = 1. tpr and fpr hold for every judge, jointly restricted to
     tpr > fpr. yes_abstained: a T judge's rate of 1 on abstentions, used only where it judged items whose A is unknown.
+    These three are for `independent` judges. A panel has a Dirichlet per state over the combinations of verdicts:
+    panel_floor for each, and panel_lean more, shared out as if every verdict were right with probability panel_right.
     """
 
     rho: Beta = (1.0, 1.0)
@@ -31,16 +35,33 @@ class Prior:
     tpr: Beta = (1.0, 1.0)
     fpr: Beta = (1.0, 1.0)
     yes_abstained: Beta = (1.0, 1.0)
+    panel_floor: float = 0.5
+    panel_lean: float = 1.0
+    panel_right: float = 0.8
 
     def validate(self) -> None:
         """Raise InputError unless every prior is two positive numbers, neither tiny nor huge."""
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name in BETAS:
+            value = getattr(self, name)
             if not _is_beta(value):
                 raise InputError(
-                    f"prior.{field.name} = {value!r}: give two positive numbers, the a and b of a Beta "
+                    f"prior.{name} = {value!r}: give two positive numbers, the a and b of a Beta "
                     f"(from {_LEAST:g} to {_MOST:g})"
                 )
+        # Below 0.5 the sampler has a hard time with combinations that hardly occur.
+        for name, low, high in (
+            ("panel_floor", 0.5, _MOST),
+            ("panel_lean", 0.0, _MOST),
+            ("panel_right", 0.5, 1 - 1e-6),
+        ):
+            value = getattr(self, name)
+            if not (_is_number(value) and low <= value <= high):
+                raise InputError(f"prior.{name} = {value!r}: give a number from {low:g} to {high:g}")
+
+    @property
+    def splits(self) -> list[Beta]:
+        """The priors of rho, alpha[0], alpha[1], tau[0], tau[1]."""
+        return [tuple(beta) for beta in (self.rho, self.alpha0, self.alpha1, self.tau0, self.tau1)]  # type: ignore[misc]
 
 
 def beta_sd(beta: Beta) -> float:
@@ -79,4 +100,8 @@ def _draw(rng: np.random.Generator, beta: Beta, draws: int) -> np.ndarray:
 def _is_beta(value: object) -> bool:
     if not isinstance(value, list | tuple) or len(value) != 2:
         return False
-    return all(isinstance(x, int | float) and not isinstance(x, bool) and _LEAST <= x <= _MOST for x in value)
+    return all(_is_number(x) and _LEAST <= x <= _MOST for x in value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from rat_ray.model.diagnostics import DiagnosticsSettings, Status, convergence, judge_fit
-from rat_ray.model.identify import IDENTIFIED, Identification, identify
-from rat_ray.model.posterior import (
-    BASE_QUANTITIES,
-    PARAMETERS,
-    derive,
-    draws_array,
-    item_count,
-    quantities_of,
+from rat_ray.model.design import Design, Options
+from rat_ray.model.diagnostics import (
+    Convergence,
+    DiagnosticsSettings,
+    SamplerStats,
+    Status,
+    convergence,
+    e_bfmi,
+    judge_fit,
+    varies,
 )
-from rat_ray.model.priors import Beta, Prior, beta_sd, judge_draws, parameter_draws
+from rat_ray.model.forward import prior_points, quantities
+from rat_ray.model.identify import IDENTIFIED, Identification, identify
+from rat_ray.model.posterior import design_for, draws_array, item_count, quantities_of, status_of_failure
+from rat_ray.model.ppi import disagrees, prediction_powered
+from rat_ray.model.priors import Prior, beta_sd
+from rat_ray.model.sensitivity import Sensitivity, power_scaling
+from rat_ray.model.states import PARAMETERS
 from rat_ray.tables import SUMMARY
 
 _QUANTILES = {"q2.5": 0.025, "q5": 0.05, "q50": 0.5, "q95": 0.95, "q97.5": 0.975}
+_PPI: dict[str, Literal["p_g", "p_t"]] = {"p_g": "p_g", "p_t": "p_t"}
+_PRIOR_DRAWS = 10_000
+_SEED = 20_260_101
 
 
 def summarise(
@@ -32,42 +43,62 @@ def summarise(
     config: str,
     seconds: float | None = None,
     identification: Identification | None = None,
+    options: Options | None = None,
+    max_treedepth: int = 10,
+    failure: str | None = None,
 ) -> pa.Table:
     """One row per quantity (schema `tables.SUMMARY`). seconds: of the sampling alone, if known.
 
-    The status is the fit's, the same on each of its rows, and is judged on identified quantities only.
+    The status is the fit's, the same on each of its rows, and is judged on identified quantities only. failure: why
+    there are no draws; then every estimate is null.
     """
     diagnostics.validate()
+    options = options or Options()
     names = quantities_of(draws)
     values = draws_array(draws, names)
-    known = (identification or identify(counts)).known
-    found = convergence(values)
-    divergent = draws.column("divergent__").to_numpy()
-    judged = [index for index, name in enumerate(names) if known[name].identified == IDENTIFIED]
-    status = judge_fit(
-        [names[i] for i in judged], values[:, :, judged], [found[i] for i in judged], divergent, diagnostics
-    )
+    known = (identification or identify(counts, options)).known
+    stats = _sampler_stats(draws, values.shape[:2], max_treedepth)
+    if failure is None:
+        found = convergence(values)
+        judged = [index for index, name in enumerate(names) if known[name].identified == IDENTIFIED]
+        status = judge_fit(
+            [names[i] for i in judged], values[:, :, judged], [found[i] for i in judged], stats, diagnostics
+        )
+        log_prior, log_likelihood = (_chains(draws, name, stats.energy) for name in ("log_prior", "log_likelihood"))
+        scaled = power_scaling(values, log_prior, log_likelihood)
+    else:
+        found = [Convergence(None, None, None, None)] * len(names)
+        status = status_of_failure(failure)
+        scaled = [Sensitivity(None, None, None)] * len(names)
     flat = values.reshape(-1, len(names))
-    prior_sds = prior_sd(prior, names)
-    shared = {
+    design = design_for({config: counts}, prior, options)
+    prior_sds = prior_sd(design, prior, names)
+    shared: dict[str, Any] = {
         "config": config,
         "items": item_count(counts, config),
-        "divergences": int(divergent.sum()),
         "status": status.status,
         "reason": status.reason,
         "seconds": seconds,
     }
-    rows = [
-        {
-            **shared,
-            "quantity": name,
-            **_moments(flat[:, index]),
-            **found[index]._asdict(),
-            **known[name]._asdict(),
-            "prior_sd": prior_sds[name],
+    if failure is None:
+        shared |= {
+            "divergences": int(stats.divergent.sum()),
+            "e_bfmi": _finite(float(np.min(e_bfmi(stats.energy)))),
+            "at_max_treedepth": int((stats.treedepth >= max_treedepth).sum()),
         }
-        for index, name in enumerate(names)
-    ]
+    rows = []
+    for index, name in enumerate(names):
+        row = {**shared, "quantity": name, **_moments(flat[:, index]), **found[index]._asdict()}
+        row |= {**known[name]._asdict(), "prior_sd": prior_sds[name]}
+        row |= {
+            "prior_sensitivity": scaled[index].prior,
+            "likelihood_sensitivity": scaled[index].likelihood,
+            "sensitivity": scaled[index].diagnosis,
+        }
+        quantity = _PPI.get(name)
+        if quantity is not None:
+            row |= _ppi(counts, quantity, row)
+        rows.append(row)
     return pa.Table.from_pylist(rows, schema=SUMMARY)
 
 
@@ -76,30 +107,59 @@ def status_of(summary: pa.Table) -> Status:
     return Status(summary.column("status")[0].as_py(), summary.column("reason")[0].as_py())
 
 
-def prior_sd(prior: Prior, quantities: list[str]) -> dict[str, float]:
-    """Each quantity's prior standard deviation: exact for Betas, by 20,000 fixed draws for the others."""
-    key = tuple(tuple(getattr(prior, field.name)) for field in fields(prior))
-    sds = _base_prior_sds(key)
-    rates = _judge_prior_sds(key) if any(name not in sds for name in quantities) else {}
-    return {name: sds[name] if name in sds else rates[name.partition("[")[0]] for name in quantities}
+def prior_sd(design: Design, prior: Prior, names: Sequence[str]) -> dict[str, float]:
+    """Each quantity's prior standard deviation: exact for single Betas, by 10,000 fixed draws for the others."""
+    key = (
+        design.splits.tobytes(),
+        design.layout.prior.tobytes(),
+        tuple((side.judges, side.own, side.panel, side.splits) for side in design.sides),
+        design.groups.share_n.tobytes() if len(design.groups.output_of) > 1 else b"",
+        tuple((name, top.tobytes()) for name, (top, _) in design.ratios.items()),
+    )
+    sds = dict(_prior_sds(_Keyed(key, design)))
+    if len(design.groups.output_of) == 1:
+        sds |= {name: beta_sd(beta) for name, beta in zip(PARAMETERS, prior.splits, strict=True)}
+        sds |= {"p_g[r=0]": beta_sd(prior.alpha0), "guess": beta_sd(prior.alpha0)}
+    return {name: sds[name.removeprefix("finite[").removesuffix("]") if name not in sds else name] for name in names}
+
+
+class _Keyed:
+    """A design that the cache tells from others by what its prior depends on."""
+
+    def __init__(self, key: tuple[Any, ...], design: Design) -> None:
+        self.key, self.design = key, design
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Keyed) and self.key == other.key
 
 
 # A study fits thousands of tables under one prior.
-@lru_cache(maxsize=16)
-def _base_prior_sds(key: tuple[Beta, ...]) -> dict[str, float]:
-    prior = Prior(*key)
-    base = derive(dict(zip(PARAMETERS, parameter_draws(prior), strict=True)))
-    betas = (prior.rho, prior.alpha0, prior.alpha1, prior.tau0, prior.tau1)
-    exact = {name: beta_sd(beta) for name, beta in zip(PARAMETERS, betas, strict=True)}
-    exact |= {"p_g[r=0]": beta_sd(prior.alpha0), "guess": beta_sd(prior.alpha0)}
-    return {name: exact[name] if name in exact else float(np.std(base[name])) for name in BASE_QUANTITIES}
+@lru_cache(maxsize=64)
+def _prior_sds(keyed: _Keyed) -> dict[str, float]:
+    point = prior_points(keyed.design, _PRIOR_DRAWS, np.random.default_rng(_SEED))
+    return {name: float(np.std(values)) for name, values in quantities(keyed.design, point).items()}
 
 
-@lru_cache(maxsize=16)
-def _judge_prior_sds(key: tuple[Beta, ...]) -> dict[str, float]:
-    prior = Prior(*key)
-    tpr, fpr = judge_draws(prior)
-    return {"tpr": float(np.std(tpr)), "fpr": float(np.std(fpr)), "yes": beta_sd(prior.yes_abstained)}
+def _ppi(counts: pa.Table, quantity: Literal["p_g", "p_t"], row: dict[str, Any]) -> dict[str, Any]:
+    found = prediction_powered(counts, quantity)
+    if found is None or row["mean"] is None:
+        return {}
+    flag = disagrees(found, row["mean"], row["q2.5"], row["q97.5"])
+    return {"ppi_mean": found.mean, "ppi_low": found.low, "ppi_high": found.high, "ppi_disagrees": int(flag)}
+
+
+def _sampler_stats(draws: pa.Table, shape: tuple[int, ...], max_treedepth: int) -> SamplerStats:
+    divergent, treedepth, energy = (
+        draws_array(draws, [f"{name}__"]).reshape(shape) for name in ("divergent", "treedepth", "energy")
+    )
+    return SamplerStats(divergent, treedepth, energy, max_treedepth)
+
+
+def _chains(draws: pa.Table, name: str, like: np.ndarray) -> np.ndarray:
+    return draws_array(draws, [name]).reshape(like.shape)
 
 
 def _moments(values: np.ndarray) -> dict[str, float | None]:
@@ -108,5 +168,10 @@ def _moments(values: np.ndarray) -> dict[str, float | None]:
     if not np.isfinite(values).all():
         return dict.fromkeys(names)
     quantiles = np.quantile(values, list(_QUANTILES.values()))
-    numbers = [values.mean(), values.std(ddof=1), *quantiles]
+    constant = not varies(values[None, :, None])[0]
+    numbers = [values.mean(), 0.0 if constant else values.std(ddof=1), *quantiles]
     return {name: float(number) for name, number in zip(names, numbers, strict=True)}
+
+
+def _finite(number: float) -> float | None:
+    return number if np.isfinite(number) else None

@@ -8,14 +8,21 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from rat_ray.model.checks import check_counts_table
+from rat_ray.model.design import Options
 from rat_ray.model.diagnostics import DiagnosticsSettings
 from rat_ray.model.engines import EngineSettings, program_digest
+from rat_ray.model.fit import judged_quantities
+from rat_ray.model.identify import identify
 from rat_ray.model.patterns import check_judges, merge, patterns
-from rat_ray.model.posterior import item_count, sample
+from rat_ray.model.policy import Policy
+from rat_ray.model.posterior import Sampled, item_count, sample_together
 from rat_ray.model.priors import Prior
 from rat_ray.model.summary import summarise
+from rat_ray.model.verdicts import PANEL, check_judge_model
 
-SECONDS = b"rat_ray.seconds"  # in the metadata of a table of draws: the time of the sampling alone
+# In the metadata of a table of draws: the time of the sampling alone, why there are no draws, whether it was a retry.
+SECONDS, FAILURE, RETRIED = b"rat_ray.seconds", b"rat_ray.failure", b"rat_ray.retried"
 
 
 class Input(Protocol):
@@ -39,18 +46,24 @@ class PatternsSettings:
 
 @dataclass(frozen=True)
 class PosteriorSettings:
-    """What determines the draws, beside the patterns."""
+    """What determines the draws, beside the patterns. retry: the thresholds of a failed fit, which is sampled again."""
 
     config: str = "all"
     prior: Prior = field(default_factory=Prior)
     engine: EngineSettings = field(default_factory=EngineSettings)
+    judge_model: str = PANEL
+    policy: Policy = field(default_factory=Policy)
+    retry: DiagnosticsSettings = field(default_factory=DiagnosticsSettings)
     seed: int = 1
+    together: tuple[str, ...] = ()  # configurations that share their judges' rates, this one included
     program: str = field(default_factory=program_digest)
 
     def validate(self) -> None:
-        """Raise InputError for an impossible prior or engine setting."""
+        """Raise InputError for an impossible prior, engine setting, judge model or policy."""
         self.prior.validate()
         self.engine.validate()
+        self.policy.validate()
+        check_judge_model(self.judge_model)
 
 
 @dataclass(frozen=True)
@@ -59,12 +72,22 @@ class SummarySettings:
 
     config: str = "all"
     prior: Prior = field(default_factory=Prior)
+    judge_model: str = PANEL
+    policy: Policy = field(default_factory=Policy)
     diagnostics: DiagnosticsSettings = field(default_factory=DiagnosticsSettings)
+    max_treedepth: int = 10
 
     def validate(self) -> None:
         """Raise InputError for an impossible prior or threshold."""
         self.prior.validate()
         self.diagnostics.validate()
+
+
+@dataclass(frozen=True)
+class ChecksSettings:
+    """What determines the checks, beside the draws and the patterns."""
+
+    config: str = "all"
 
 
 @dataclass(frozen=True)
@@ -75,13 +98,22 @@ class FitSettings:
     prior: Prior = field(default_factory=Prior)
     engine: EngineSettings = field(default_factory=EngineSettings)
     diagnostics: DiagnosticsSettings = field(default_factory=DiagnosticsSettings)
+    judge_model: str = PANEL
+    policy: Policy = field(default_factory=Policy)
     seed: int = 1
     config: str = "all"
+    together: tuple[str, ...] = ()
 
     def validate(self) -> None:
         """Raise InputError for any part that makes no sense."""
         for part in (self.patterns, self.posterior, self.summary):
             part.validate()
+        check_judge_model(self.judge_model, self.judges)
+
+    @property
+    def options(self) -> Options:
+        """What shapes the fit beside its prior."""
+        return Options(judge_model=self.judge_model, policy=self.policy)
 
     @property
     def patterns(self) -> PatternsSettings:
@@ -91,12 +123,33 @@ class FitSettings:
     @property
     def posterior(self) -> PosteriorSettings:
         """The settings of the posterior stage."""
-        return PosteriorSettings(self.config, self.prior, self.engine, self.seed)
+        return PosteriorSettings(
+            config=self.config,
+            prior=self.prior,
+            engine=self.engine,
+            judge_model=self.judge_model,
+            policy=self.policy,
+            retry=self.diagnostics.failures_only(),
+            seed=self.seed,
+            together=self.together,
+        )
 
     @property
     def summary(self) -> SummarySettings:
         """The settings of the summary stage."""
-        return SummarySettings(self.config, self.prior, self.diagnostics)
+        return SummarySettings(
+            config=self.config,
+            prior=self.prior,
+            judge_model=self.judge_model,
+            policy=self.policy,
+            diagnostics=self.diagnostics,
+            max_treedepth=self.engine.max_treedepth,
+        )
+
+    @property
+    def checks(self) -> ChecksSettings:
+        """The settings of the checks stage."""
+        return ChecksSettings(self.config)
 
 
 class PatternsWorker:
@@ -111,16 +164,34 @@ class PatternsWorker:
 
 
 class PosteriorWorker:
-    """The count tables of one configuration (a pattern may occur in several ranges) in, its draws out."""
+    """The count tables of one configuration (a pattern may occur in several ranges) in, its draws out.
+
+    Where judges are shared, the other configurations' count tables are inputs, and the draws of this one come out.
+    """
 
     def __init__(self, settings: PosteriorSettings, inputs: Mapping[str, Input]) -> None:
         settings.validate()
         self._settings = settings
+        self._others = {name: merge([table.read()]) for name, table in inputs.items()}
 
     def __call__(self, rows: Mapping[str, pa.Table]) -> pa.Table:
         mine = self._settings
-        sampled = sample(merge([rows["patterns"]]), mine.prior, mine.engine, mine.seed, mine.config)
-        return sampled.draws.replace_schema_metadata({SECONDS: f"{sampled.seconds:.6f}".encode()})
+        own = merge([rows["patterns"]])
+        # The order of the configurations is the same for each of them: they get draws of one and the same fit.
+        tables = {name: self._others.get(name, own) for name in mine.together} or {mine.config: own}
+        options = Options(judge_model=mine.judge_model, policy=mine.policy)
+        judged = judged_quantities({name: identify(table, options) for name, table in tables.items()})
+        sampled = sample_together(tables, mine.prior, mine.engine, mine.seed, options, judged, mine.retry)[mine.config]
+        return sampled.draws.replace_schema_metadata(_metadata(sampled))
+
+
+def _metadata(sampled: Sampled) -> dict[bytes, bytes]:
+    said = {SECONDS: f"{sampled.seconds:.6f}".encode()}
+    if sampled.failure:
+        said[FAILURE] = sampled.failure.encode()
+    if sampled.retried:
+        said[RETRIED] = b"1"
+    return said
 
 
 class SummaryWorker:
@@ -134,7 +205,27 @@ class SummaryWorker:
 
     def __call__(self, rows: Mapping[str, pa.Table]) -> pa.Table:
         draws, mine = rows["posterior"], self._settings
-        seconds = (draws.schema.metadata or {}).get(SECONDS)
+        said = draws.schema.metadata or {}
+        seconds, failure = said.get(SECONDS), said.get(FAILURE)
         return summarise(
-            draws, self._counts, mine.prior, mine.diagnostics, mine.config, float(seconds) if seconds else None
+            draws,
+            self._counts,
+            mine.prior,
+            mine.diagnostics,
+            mine.config,
+            float(seconds) if seconds else None,
+            options=Options(judge_model=mine.judge_model, policy=mine.policy),
+            max_treedepth=mine.max_treedepth,
+            failure=failure.decode() if failure else None,
         )
+
+
+class ChecksWorker:
+    """All draws of one configuration in, its posterior predictive checks out."""
+
+    def __init__(self, settings: ChecksSettings, inputs: Mapping[str, Input]) -> None:
+        self._config = settings.config
+        self._counts = merge([inputs["patterns"].read()])
+
+    def __call__(self, rows: Mapping[str, pa.Table]) -> pa.Table:
+        return check_counts_table(rows["posterior"], self._counts, self._config)

@@ -10,7 +10,7 @@ from rat_ray.allocate import AllocationSettings, check
 from rat_ray.allocate.population import Population, read_population, targets
 from rat_ray.errors import InputError
 from rat_ray.model.patterns import MISSING
-from rat_ray.model.posterior import BASE_QUANTITIES
+from rat_ray.model.states import BASE_QUANTITIES
 from rat_ray.tables import annotations_schema
 from tests.allocate.planted import TRUSTED, planted, with_column
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rat_ray.model.posterior import BASE_QUANTITIES
+from rat_ray.model.states import BASE_QUANTITIES
 from rat_ray.model.posterior import STATES as MODEL_STATES
 from rat_ray.report.names import HEADLINE, QUANTITIES, STATES, judge_of, name_of
 

@@ -18,14 +18,19 @@ import numpy as np
 from rat_ray.errors import InputError, did_you_mean
 
 # kind: the module that holds its `sample`; imported only when chosen.
-ENGINES = {"stanli": "rat_ray.model.engines.stanli"}
+ENGINES = {"stanli": "rat_ray.model.engines.stanli", "cmdstan": "rat_ray.model.engines.cmdstan"}
 
 StanData = Mapping[str, int | np.ndarray]
 
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """How to sample. warmup and samples are per chain; parallel_chains never changes the draws."""
+    """How to sample. warmup and samples are per chain; parallel_chains never changes the draws.
+
+    exe_file: for `cmdstan` only, a ready executable of the program, or a folder of them named after their programs.
+    It is no part of a stage's key: the engine refuses an executable of another program, so it never changes what is
+    sampled.
+    """
 
     kind: str = "stanli"
     chains: int = 4
@@ -34,6 +39,7 @@ class EngineSettings:
     adapt_delta: float = 0.8
     max_treedepth: int = 10
     parallel_chains: int = field(default=1, metadata={"key": False})
+    exe_file: str = field(default="", metadata={"key": False})
 
     def validate(self) -> None:
         """Raise InputError for an unknown kind or a number that makes no sense."""
@@ -45,6 +51,8 @@ class EngineSettings:
                 raise InputError(f"engine.{name} = {value}: at least {least}")
         if not (math.isfinite(self.adapt_delta) and 0 < self.adapt_delta < 1):
             raise InputError(f"engine.adapt_delta = {self.adapt_delta}: between 0 and 1")
+        if self.exe_file and self.kind != "cmdstan":
+            raise InputError(f"engine.exe_file = {self.exe_file!r}: only engine.kind=cmdstan runs an executable")
 
 
 class Draws(NamedTuple):
@@ -71,6 +79,17 @@ def sample(program: Path, data: StanData, seed: int, settings: EngineSettings | 
     settings.validate()
     sampler = cast(Sampler, importlib.import_module(ENGINES[settings.kind]).sample)
     return sampler(program, data, seed, settings)
+
+
+def check(settings: EngineSettings, program: Path | None = None) -> None:
+    """Raise InputError when the engine cannot run here (no CmdStan, say): call it before expensive work.
+
+    program: by default `stan/rat.stan`.
+    """
+    settings.validate()
+    check_engine = getattr(importlib.import_module(ENGINES[settings.kind]), "check", None)
+    if check_engine is not None:  # an engine that comes with rat_ray has nothing to check
+        check_engine(settings, program or program_path())
 
 
 def program_digest() -> str:

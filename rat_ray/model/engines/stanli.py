@@ -18,7 +18,7 @@ def sample(program: Path, data: StanData, seed: int, settings: EngineSettings) -
     """
     import stanli
 
-    model = stanli.Model(mir=_compiled(program.read_text(encoding="utf-8")), data=dict(data))
+    model = stanli.Model(mir=compiled(program.read_text(encoding="utf-8")), data=dict(data))
     start = time.perf_counter()
     fit = model.sample(
         chains=settings.chains,
@@ -43,7 +43,8 @@ def sample(program: Path, data: StanData, seed: int, settings: EngineSettings) -
 
 
 @lru_cache(maxsize=8)
-def _compiled(source: str) -> str:
+def compiled(source: str) -> str:
+    """A program in the form that `stanli.Model(mir=…)` takes; the same text is compiled once per process."""
     import stanli
 
     return str(stanli.stan_to_mir(source))

@@ -1,0 +1,1 @@
+"""Simulation studies of the statistics: calibration over the prior, and coverage at fixed truths."""
