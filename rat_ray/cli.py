@@ -1,6 +1,6 @@
 """The command line: Hydra in, dataclasses out. Nothing else knows Hydra.
 
-`rat-ray evaluate|fit|allocate|report`; settings are Hydra overrides (`key=value`), `-m` sweeps over comma lists.
+Settings are Hydra overrides (`key=value`); `-m` sweeps over comma-separated lists.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from rat_ray.sweep import merge_summaries
 # Values of these keys are often paths, which Hydra's grammar would trip over (spaces, brackets, equal signs).
 _PATH_KEYS = ("data", "out", "store", "run", "dataset.path", "generator.model_path")
 # Lists of names that people write without brackets: by=model,dataset.
-_LIST_KEYS = ("by",)
+_LIST_KEYS = ("by", "configs", "judges")
 _USAGE = f"""rat-ray {rat_ray.__version__}: evaluate retrieval-augmented generation
 
   rat-ray evaluate experiment=quickstart          the whole job on the embedded demo
   rat-ray evaluate dataset=files dataset.path=DIR retriever=bm25 generator=gemma3_270m_policy
   rat-ray evaluate -m retriever=bm25,dense,hybrid generator=gemma3_270m_policy,gemma3_270m_eager
   rat-ray fit data=labels.csv out=DIR             labels in; posterior table and report out
+  rat-ray compare run=OUT                         every two configurations on the same questions; ranks
   rat-ray allocate run=OUT                        which labels tell most? a study on a finished run
   rat-ray report run=OUT                          write the report of a finished run again
 

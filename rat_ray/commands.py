@@ -16,6 +16,7 @@ from rat_ray.settings import conf_dir, fields_of
 COMMANDS: Mapping[str, str] = {
     "evaluate": "rat_ray.pipeline",
     "fit": "rat_ray.fitting",
+    "compare": "rat_ray.comparing",
     "allocate": "rat_ray.study",
     "report": "rat_ray.reporting",
 }

@@ -15,6 +15,7 @@ from rat_ray.export import write_fit
 from rat_ray.keys import key_of
 from rat_ray.model import Columns, DiagnosticsSettings, EngineSettings, Labels, Policy, Prior, merge, read_labels
 from rat_ray.model.coverage import coverage_warnings
+from rat_ray.model.engines import check, program_path
 from rat_ray.model.patterns import check_columns
 from rat_ray.model.posterior import column_names
 from rat_ray.model.priors import judge_draws
@@ -128,6 +129,11 @@ def fit_tables(
     return {name: Fitted(counted[name], sampled[name], summed[name], checked[name]) for name in names}
 
 
+def check_engine(engine: EngineSettings) -> None:
+    """Raise InputError before any work where the engine cannot run here."""
+    check(engine, program_path())
+
+
 def _check_shared(job: FitJob, judges: Mapping[str, list[str]]) -> None:
     """Raise InputError where judges cannot be shared."""
     if not job.share_judges:
@@ -215,6 +221,7 @@ def run(context: Context) -> str:
     if judges and job.judge_model != PANEL:
         judge_draws(job.prior)  # refuses a prior under which no judge is better than chance
     check_judge_model(job.judge_model, judges)
+    check_engine(job.engine)
     configs = pc.unique(labels.table.column("config")).to_pylist()
     out.claim()
     store = Store(out.path / ".store")

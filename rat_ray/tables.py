@@ -76,6 +76,7 @@ ANNOTATIONS = pa.schema(
         pa.field("retriever", pa.string()),
         pa.field("generator", pa.string()),
         _required("question_id", ID),
+        pa.field("context", pa.string()),  # a digest of the passages that were given: equal where they were the same
         pa.field("r", LABEL),
         pa.field("a", LABEL),
         pa.field("t", LABEL),
@@ -133,7 +134,7 @@ def posterior_schema(quantities: list[str]) -> pa.Schema:
 
 # identified: "identified", "bounded" (then low and high hold the bounds) or "prior only".
 # mcse, r_hat and ess are null for a constant quantity. status: ok | warn | fail, with its reason.
-# *_sensitivity: to power-scaling the prior or the likelihood. ppi_*: a prediction-powered estimate beside the model's.
+# prior_*: what the prior alone says. *_sensitivity: to power-scaling the prior or the likelihood. ppi_*: a prediction-powered estimate beside the model's.
 SUMMARY = pa.schema(
     [
         _required("config", pa.string()),
@@ -145,7 +146,7 @@ SUMMARY = pa.schema(
         pa.field("identified", pa.string()),
         pa.field("low", pa.float64()),
         pa.field("high", pa.float64()),
-        pa.field("prior_sd", pa.float64()),
+        *(pa.field(name, pa.float64()) for name in ["prior_mean", "prior_sd", "prior_q2.5", "prior_q97.5"]),
         pa.field("prior_sensitivity", pa.float64()),
         pa.field("likelihood_sensitivity", pa.float64()),
         pa.field("sensitivity", pa.string()),
@@ -160,6 +161,37 @@ SUMMARY = pa.schema(
         _required("status", pa.string()),
         pa.field("reason", pa.string()),
         pa.field("seconds", pa.float64()),
+    ]
+)
+
+# Two configurations on the same questions; mean, sd and quantiles are of first minus second. p_greater: P(first >
+# second). items: questions that both have. identified: 1 where the labels identify the quantity in both.
+COMPARISON = pa.schema(
+    [
+        _required("first", pa.string()),
+        _required("second", pa.string()),
+        _required("quantity", pa.string()),
+        *(
+            pa.field(name, pa.float64())
+            for name in ["mean_first", "mean_second", "mean", "sd", "mcse", "q2.5", "q5", "q50", "q95", "q97.5"]
+        ),
+        *(pa.field(name, pa.float64()) for name in ["p_greater", "correlation", "r_hat", "ess_bulk", "ess_tail"]),
+        _required("identified", LABEL),
+        pa.field("items", pa.int64()),
+        pa.field("same_context", pa.int64()),
+        _required("status", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("seconds", pa.float64()),
+    ]
+)
+
+# Many configurations: the posterior of each one's rank in a quantity, 1 for the greatest.
+RANKS = pa.schema(
+    [
+        _required("config", pa.string()),
+        _required("quantity", pa.string()),
+        *(pa.field(name, pa.float64()) for name in ["mean", "sd", "rank_mean", "rank_q5", "rank_q95", "p_best"]),
+        _required("configurations", pa.int32()),
     ]
 )
 

@@ -61,7 +61,17 @@ def test_bad_label_files_are_refused_and_nothing_is_written(tmp_path: Path, text
         (["fit", "data=labels.csv", "prior=null"], "name a choice"),
         (["fit", "data=labels.csv", "prior.rho=[1e300,1]"], "prior.rho"),
         (["fit", "data=labels.csv", "seed=${nothing}"], "Interpolation key 'nothing' not found"),
-        (["fit", "data=judged.csv", "prior.tpr=[1,50]", "prior.fpr=[50,1]"], "better than chance"),
+        (
+            ["fit", "data=judged.csv", "judge_model=independent", "prior.tpr=[1,50]", "prior.fpr=[50,1]"],
+            "better than chance",
+        ),
+        (["fit", "data=judged.csv", "judge_model=panl"], "did you mean 'panel'"),
+        (["fit", "data=judged.csv", "prior.panel_floor=0.1"], "panel_floor"),
+        (["fit", "data=judged.csv", "judges=[t@nobody]"], "t@nobody"),
+        (["fit", "data=labels.csv", "policy.r0_wrong=.nan"], "policy.r0_wrong"),
+        (["compare", "out=x"], "give either data=FILE"),
+        (["compare", "data=labels.csv"], "two configurations or more"),
+        (["compare", "data=labels.csv", "quantity=pg"], "did you mean 'p_g'"),
         (["fitt"], "did you mean 'fit'"),
         (["evaluate", "retriever.dept=3"], "did you mean 'depth'"),
         (["evaluate", "retrievers=bm25"], "did you mean 'retriever'"),
@@ -171,5 +181,5 @@ def test_a_sweep_that_is_refused_writes_nothing(labels: Path) -> None:
 
 def test_help_shows_groups_and_settings(tmp_path: Path) -> None:
     printed = succeed("fit", "--help", cwd=tmp_path)
-    assert "prior: jeffreys, uniform" in printed
+    assert "prior: jeffreys, states, uniform" in printed
     assert "rat-ray evaluate" in succeed("--help", cwd=tmp_path)

@@ -14,6 +14,7 @@ from rat_ray.annotate.evidence import evidence_label
 from rat_ray.annotate.match import match_label
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.generate.passages import PassageInput
+from rat_ray.keys import digest_of
 from rat_ray.seeds import rank_key
 
 VARIABLES = ("r", "a", "t")
@@ -135,6 +136,7 @@ class AnnotateWorker:
             "retriever": settings.retriever,
             "generator": settings.generator,
             "question_id": question["question_id"],
+            "context": None if answer["context_ids"] is None else digest_of(answer["context_ids"]),
             "error": answer["error"],
         }
         if answer["error"]:

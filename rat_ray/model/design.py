@@ -32,7 +32,6 @@ from rat_ray.model.verdicts import (
     Verdicts,
     check_judge_model,
     independent,
-    no_verdicts,
     observed_variables,
     own_rate_judges,
     panel,
@@ -287,16 +286,15 @@ def design_of(codes: Mapping[str, Code], judges: Sequence[str], prior: Prior, op
 
 
 def side_of(code: Code, judges: Sequence[str], prior: Prior, judge_model: str, cells: Cells | None = None) -> Verdicts:
-    """The judges of one system."""
-    if not judges:
-        return no_verdicts()
+    """The judges of one system; it may have none where the other one of a pair has some."""
     own = own_rate_judges(code, judges)
     if judge_model == PANEL:
         return panel(judges, own, observed_variables(code, judges), prior)
     verdicts = code.labels[:, len(TRUSTED) :]
     if cells is not None:
         verdicts = np.concatenate([verdicts, cells.labels[:, len(TRUSTED) :]])
-    return independent(judges, own, np.unique(verdicts, axis=0), prior)
+    distinct = np.unique(verdicts, axis=0) if judges else verdicts[:1]
+    return independent(judges, own, distinct, prior)
 
 
 def _put_together(codes: Mapping[str, Code]) -> tuple[Items, Groups]:

@@ -142,12 +142,16 @@ def fit_together(
 
 
 def judged_quantities(known: Mapping[str, Identification]) -> list[str]:
-    """The quantities on which a fit's status rests: those that are identified in every configuration."""
+    """The quantities on which a fit's status rests: those that are identified in every configuration.
+
+    The shares among the table's items are left out: they follow from the others.
+    """
     first = next(iter(known.values())).known
     return [
         name
         for name in first
-        if all(one.known.get(name) is not None and one.known[name].identified == IDENTIFIED for one in known.values())
+        if not name.startswith("finite[")
+        and all(one.known.get(name) is not None and one.known[name].identified == IDENTIFIED for one in known.values())
     ]
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from rat_ray.model.cells import VERDICTS, cells_of
-from rat_ray.model.design import Design, Options, agreement, design_of, informative
+from rat_ray.model.design import Design, Options, agreement, check_items, design_of, informative
 from rat_ray.model.forward import Point, output_shares, pattern_probabilities, quantities
 from rat_ray.model.patterns import CALIBRATION, FIT, MISSING, TRUSTED, Code, judges_of, to_code
 from rat_ray.model.priors import Prior
@@ -54,6 +54,7 @@ class Identification(NamedTuple):
 def identify(counts: pa.Table, options: Options | None = None) -> Identification:
     """What can be known of every quantity from the patterns in the count table."""
     options = options or Options()
+    check_items({"the table": to_code(counts)})
     judges, code = judges_of(counts), informative(to_code(counts))
     more = _with_the_other_value(code, judges)
     asked = replace(options, finite=False, replicate=False, prior_only=False)
@@ -244,11 +245,17 @@ def _parts(design: Design, name: str, atoms: _Atoms) -> tuple[np.ndarray, np.nda
     return bottom * (atoms.verdicts[:, number] == 1), bottom
 
 
+def _labelled(code: Code) -> bool:
+    return bool((code.labels != MISSING).any())
+
+
 def _bounds(design: Design, name: str, code: Code, atoms: _Atoms, shares: np.ndarray) -> Known:
     """The least and greatest value over all probabilities of the atoms that give the fitted pattern probabilities."""
     parts = _parts(design, name, atoms)
-    if parts is None:
-        return Known(BOUNDED, *_ENDS.get(name.partition("[")[0], (0.0, 1.0)))
+    if parts is None:  # no ratio of sums: nothing better than its range is known
+        return (
+            Known(PRIOR_ONLY) if not _labelled(code) else Known(BOUNDED, *_ENDS.get(name.partition("[")[0], (0.0, 1.0)))
+        )
     from scipy.optimize import linprog
 
     top, bottom = (np.outer(shares, part).reshape(-1) for part in parts)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.model.label_files import LabelFile, open_label_file
 from rat_ray.model.patterns import TRUSTED, USES, source_columns, trusted_sources
-from rat_ray.model.strata import strata_columns
+from rat_ray.model.strata import INCLUSION, STRATUM, strata_columns
 from rat_ray.naming import MAX_NAME, safe_name
 from rat_ray.tables import ANNOTATIONS, LABEL
 
@@ -41,6 +41,7 @@ class Columns:
     stratum: str = "stratum"
     inclusion: str = "inclusion"
     use: str = "use"
+    context: str = "context"
 
     def validate(self) -> None:
         """Raise InputError when two roles name the same column."""
@@ -52,7 +53,7 @@ class Columns:
     @property
     def optional(self) -> dict[str, str]:
         """What a file need not have: its role and the column's name."""
-        return {role: getattr(self, role) for role in ("stratum", "inclusion", "use")}
+        return {role: getattr(self, role) for role in ("stratum", "inclusion", "use", "context")}
 
 
 class Notes(NamedTuple):
@@ -76,7 +77,7 @@ class Notes(NamedTuple):
 
 class Labels(NamedTuple):
     """table: config, question_id, r, a, t, the judges' columns, `error` where the file is our annotations, and where
-    the file says so `stratum`, `stands_for` and `use` (see `patterns.patterns`).
+    the file says so `stratum`, `stands_for`, `use` and `context` (see `patterns.patterns`).
 
     ignored: the file's columns that are not used.
     """
@@ -138,11 +139,13 @@ def read_labels(
 def _chosen(place: _Place, raw: pa.Table, labels: dict[str, pa.Array], chosen: dict[str, str]) -> dict[str, pa.Array]:
     """The columns that say how items were chosen and what for: stratum, stands_for, use."""
     texts = {role: _text_column(raw.column(name)) for role, name in chosen.items()}
-    known = pa.table({**{name: labels[name] for name in TRUSTED}, **{r: t for r, t in texts.items() if r != "use"}})
+    known = pa.table(labels | {role: text for role, text in texts.items() if role in (STRATUM, INCLUSION)})
     try:
         found = strata_columns(known)
     except InputError as error:
         raise InputError(f"{place.path}: {error}") from error
+    if "context" in texts:
+        found["context"] = texts["context"]
     use = texts.get("use")
     if use is None or use.null_count == len(use):
         return found

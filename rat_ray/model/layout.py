@@ -70,7 +70,7 @@ def lay_out(sides: Sequence[Verdicts], items: Items, cells: Cells | None) -> Lay
             *range(first_free, first_free + len(side.free)),
         ]
         for kind, matrix in enumerate((side.says_one, side.says_zero)):
-            says[kind, b, :, :c][:, :, columns] = matrix.reshape(6, c, -1)
+            says[kind, b, :, :c][:, :, columns] = matrix.reshape(6, c, len(columns))
         prior[columns] = side.prior
         possible[b, :c] = side.possible
         if side.panel:
@@ -82,8 +82,8 @@ def lay_out(sides: Sequence[Verdicts], items: Items, cells: Cells | None) -> Lay
         cell_place=np.stack([index for _, _, index in listed]),
         used=used,
         sums=sums,
-        says_one=says[0].reshape(len(sides), -1, rates),
-        says_zero=says[1].reshape(len(sides), -1, rates),
+        says_one=says[0].reshape(len(sides), 6 * size, rates),
+        says_zero=says[1].reshape(len(sides), 6 * size, rates),
         possible=possible,
         prior=prior,
     )

@@ -112,13 +112,13 @@ def check_counts(counts: pa.Table) -> pa.Table:
             f"column 'use' of a count table holds {', '.join(wrong)}: one of {', '.join(USES)} is expected"
         )
     for name in (*TRUSTED, *judges):
-        _digits(counts.column(name), name)
+        digits_of(counts.column(name), name)
     names = counts.schema.names
     if STRATUM not in names:
         counts = counts.append_column(STRATUM, pa.nulls(counts.num_rows, pa.string()))
     if "stands_for" not in names:
         counts = counts.append_column("stands_for", n.cast(pa.float64()))
-    return _to_table(_resolve(to_code(counts), judges), judges)
+    return to_table(resolve(to_code(counts), judges), judges)
 
 
 def patterns(table: pa.Table, judges: Sequence[str]) -> pa.Table:
@@ -142,7 +142,7 @@ def patterns(table: pa.Table, judges: Sequence[str]) -> pa.Table:
     use, strata = _uses(table), read_strata(table)
     wide = len(columns) > _MOST_COUNTED_COLUMNS or len(strata.names) * 3 ** len(columns) > 3**_MOST_COUNTED_COLUMNS
     code = (_group if wide else _count)(labels, use, strata)
-    return _to_table(_resolve(code, list(judges)), list(judges))
+    return to_table(resolve(code, list(judges)), list(judges))
 
 
 def _uses(table: pa.Table) -> np.ndarray | None:
@@ -169,7 +169,7 @@ def merge(tables: Sequence[pa.Table]) -> pa.Table:
         raise InputError("no count table to merge")
     judges = judges_of(tables[0])
     whole = pa.concat_tables([table.select(patterns_schema(judges).names) for table in tables])
-    return _to_table(to_code(whole), judges)
+    return to_table(to_code(whole), judges)
 
 
 def judges_of(counts: pa.Table) -> list[str]:
@@ -210,7 +210,7 @@ def _count(labels: pa.Table, use: np.ndarray | None, strata: Strata) -> Code:
             code += strata.place[start:stop]
         for name in labels.column_names:
             code *= 3
-            code += _digits(batch.column(name), name)
+            code += digits_of(batch.column(name), name)
         totals += np.bincount(code, minlength=size)
         if weights is not None and strata.weight is not None:
             weights += np.bincount(code, weights=strata.weight[start:stop], minlength=size)
@@ -224,7 +224,7 @@ def _count(labels: pa.Table, use: np.ndarray | None, strata: Strata) -> Code:
 
 def _group(labels: pa.Table, use: np.ndarray | None, strata: Strata) -> Code:
     rows = labels.num_rows
-    columns = {f"c{i}": pa.array(_digits(labels.column(i), name)) for i, name in enumerate(labels.column_names)}
+    columns = {f"c{i}": pa.array(digits_of(labels.column(i), name)) for i, name in enumerate(labels.column_names)}
     columns["use"] = pa.array(np.zeros(rows, dtype=np.int32) if use is None else use)
     columns["stratum"] = pa.array(np.zeros(rows, dtype=np.int32) if strata.place is None else strata.place)
     weight = np.ones(rows) if strata.weight is None else strata.weight
@@ -237,7 +237,7 @@ def _group(labels: pa.Table, use: np.ndarray | None, strata: Strata) -> Code:
     return Code(digits, uses, stratum, n, weights, strata.names)
 
 
-def _digits(column: pa.ChunkedArray, name: str) -> np.ndarray:
+def digits_of(column: pa.ChunkedArray, name: str) -> np.ndarray:
     """0, 1 or MISSING per row."""
     if column.type != LABEL:
         try:
@@ -254,7 +254,7 @@ def _digits(column: pa.ChunkedArray, name: str) -> np.ndarray:
     return np.asarray(pc.fill_null(column, MISSING).to_numpy())
 
 
-def _resolve(code: Code, judges: list[str]) -> Code:
+def resolve(code: Code, judges: Sequence[str]) -> Code:
     """Apply the definitions that tie t to a, on the patterns instead of the rows."""
     labels = code.labels.copy()
     a, t = labels[:, 1], labels[:, 2]
@@ -277,7 +277,7 @@ def _resolve(code: Code, judges: list[str]) -> Code:
     return code._replace(labels=labels)
 
 
-def _to_table(code: Code, judges: list[str]) -> pa.Table:
+def to_table(code: Code, judges: list[str]) -> pa.Table:
     """Add equal patterns up, and sort: the order never depends on the order of the rows."""
     keys = np.column_stack([code.use, code.stratum, code.labels])
     unique, inverse = np.unique(keys, axis=0, return_inverse=True)

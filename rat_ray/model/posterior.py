@@ -98,7 +98,7 @@ def sample_together(
     design = design_for(tables, prior, options)
     fit_seed = seed_for(seed, "fit", *tables)
     checks = None if judged is None else (list(judged), diagnostics or DiagnosticsSettings())
-    drawn, failure, retried = _sample_twice(design, engine, fit_seed, checks)
+    drawn, failure, retried = draw_twice(design, engine, fit_seed, checks)
     return {
         name: Sampled(
             draws_table(drawn, design, output, name, engine), drawn.seconds if drawn else 0.0, failure, retried
@@ -107,9 +107,10 @@ def sample_together(
     }
 
 
-def _sample_twice(
+def draw_twice(
     design: Design, engine: EngineSettings, seed: int, checks: tuple[list[str], DiagnosticsSettings] | None
 ) -> tuple[Draws | None, str | None, bool]:
+    """Draws, why there are none, and whether it was sampled again because the first draws failed the checks."""
     drawn, failure = _try(design, engine, seed)
     if checks is None:
         return drawn, failure, False

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import betaincinv
 
 from rat_ray.errors import InputError
 
@@ -64,10 +65,12 @@ class Prior:
         return [tuple(beta) for beta in (self.rho, self.alpha0, self.alpha1, self.tau0, self.tau1)]  # type: ignore[misc]
 
 
-def beta_sd(beta: Beta) -> float:
-    """The standard deviation of Beta(a, b)."""
+def beta_moments(beta: Beta) -> dict[str, float]:
+    """prior_mean, prior_sd, prior_q2.5 and prior_q97.5 of Beta(a, b)."""
     a, b = beta
-    return math.sqrt(a * b / ((a + b) ** 2 * (a + b + 1)))
+    low, high = betaincinv(a, b, [0.025, 0.975]).tolist()
+    sd = math.sqrt(a * b / ((a + b) ** 2 * (a + b + 1)))
+    return {"prior_mean": a / (a + b), "prior_sd": sd, "prior_q2.5": low, "prior_q97.5": high}
 
 
 def parameter_draws(prior: Prior, draws: int = _DRAWS) -> tuple[np.ndarray, ...]:

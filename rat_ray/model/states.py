@@ -126,5 +126,11 @@ def information(theta: np.ndarray) -> np.ndarray:
 
 
 def _entropy(yes: np.ndarray, no: np.ndarray) -> np.ndarray:
-    p = yes / (yes + no)
-    return np.asarray(-(p * np.log(p) + (1 - p) * np.log(1 - p)) / np.log(2))
+    total = yes + no
+    p = yes / np.where(total == 0, 1.0, total)
+    return np.asarray(-(_plogp(p) + _plogp(1 - p)) / np.log(2))
+
+
+def _plogp(p: np.ndarray) -> np.ndarray:
+    """p log p, 0 at 0."""
+    return np.asarray(p * np.log(np.where(p == 0, 1.0, p)))

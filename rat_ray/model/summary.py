@@ -24,9 +24,9 @@ from rat_ray.model.forward import prior_points, quantities
 from rat_ray.model.identify import IDENTIFIED, Identification, identify
 from rat_ray.model.posterior import design_for, draws_array, item_count, quantities_of, status_of_failure
 from rat_ray.model.ppi import disagrees, prediction_powered
-from rat_ray.model.priors import Prior, beta_sd
+from rat_ray.model.priors import Prior, beta_moments, parameter_draws
 from rat_ray.model.sensitivity import Sensitivity, power_scaling
-from rat_ray.model.states import PARAMETERS
+from rat_ray.model.states import PARAMETERS, derive
 from rat_ray.tables import SUMMARY
 
 _QUANTILES = {"q2.5": 0.025, "q5": 0.05, "q50": 0.5, "q95": 0.95, "q97.5": 0.975}
@@ -60,7 +60,11 @@ def summarise(
     stats = _sampler_stats(draws, values.shape[:2], max_treedepth)
     if failure is None:
         found = convergence(values)
-        judged = [index for index, name in enumerate(names) if known[name].identified == IDENTIFIED]
+        judged = [
+            index
+            for index, name in enumerate(names)
+            if known[name].identified == IDENTIFIED and not name.startswith("finite[")
+        ]
         status = judge_fit(
             [names[i] for i in judged], values[:, :, judged], [found[i] for i in judged], stats, diagnostics
         )
@@ -72,7 +76,7 @@ def summarise(
         scaled = [Sensitivity(None, None, None)] * len(names)
     flat = values.reshape(-1, len(names))
     design = design_for({config: counts}, prior, options)
-    prior_sds = prior_sd(design, prior, names)
+    priors = prior_moments(design, prior, names)
     shared: dict[str, Any] = {
         "config": config,
         "items": item_count(counts, config),
@@ -89,7 +93,7 @@ def summarise(
     rows = []
     for index, name in enumerate(names):
         row = {**shared, "quantity": name, **_moments(flat[:, index]), **found[index]._asdict()}
-        row |= {**known[name]._asdict(), "prior_sd": prior_sds[name]}
+        row |= {**known[name]._asdict(), **priors[name]}
         row |= {
             "prior_sensitivity": scaled[index].prior,
             "likelihood_sensitivity": scaled[index].likelihood,
@@ -107,8 +111,10 @@ def status_of(summary: pa.Table) -> Status:
     return Status(summary.column("status")[0].as_py(), summary.column("reason")[0].as_py())
 
 
-def prior_sd(design: Design, prior: Prior, names: Sequence[str]) -> dict[str, float]:
-    """Each quantity's prior standard deviation: exact for single Betas, by 10,000 fixed draws for the others."""
+def prior_moments(design: Design, prior: Prior, names: Sequence[str]) -> dict[str, dict[str, float]]:
+    """prior_mean, prior_sd, prior_q2.5 and prior_q97.5 of each quantity: exact for a parameter's own Beta, by 10,000
+    fixed draws for the others. A share among the table's items has the prior of the quantity itself.
+    """
     key = (
         design.splits.tobytes(),
         design.layout.prior.tobytes(),
@@ -116,11 +122,26 @@ def prior_sd(design: Design, prior: Prior, names: Sequence[str]) -> dict[str, fl
         design.groups.share_n.tobytes() if len(design.groups.output_of) > 1 else b"",
         tuple((name, top.tobytes()) for name, (top, _) in design.ratios.items()),
     )
-    sds = dict(_prior_sds(_Keyed(key, design)))
+    found = dict(_prior_moments(_Keyed(key, design)))
     if len(design.groups.output_of) == 1:
-        sds |= {name: beta_sd(beta) for name, beta in zip(PARAMETERS, prior.splits, strict=True)}
-        sds |= {"p_g[r=0]": beta_sd(prior.alpha0), "guess": beta_sd(prior.alpha0)}
-    return {name: sds[name.removeprefix("finite[").removesuffix("]") if name not in sds else name] for name in names}
+        betas = dict(zip(PARAMETERS, prior.splits, strict=True)) | {"p_g[r=0]": prior.alpha0}
+        found |= {name: beta_moments(beta) for name, beta in betas.items()}
+    return {
+        name: found[name.removeprefix("finite[").removesuffix("]") if name.startswith("finite[") else name]
+        for name in names
+    }
+
+
+def prior_predictive(prior: Prior | None = None, quantity: str = "p_g") -> dict[str, float]:
+    """What a prior implies for a base quantity before any label: prior_mean, prior_sd, prior_q2.5 and prior_q97.5.
+
+    Uniform priors imply a mean of P(G=1) of .375 and a 95 % interval of [.04, .84]. Raises KeyError for an unknown
+    quantity, InputError for an impossible prior.
+    """
+    prior = prior or Prior()
+    prior.validate()
+    values = derive(dict(zip(PARAMETERS, parameter_draws(prior), strict=True)))[quantity]
+    return _moments_of(values)
 
 
 class _Keyed:
@@ -138,9 +159,16 @@ class _Keyed:
 
 # A study fits thousands of tables under one prior.
 @lru_cache(maxsize=64)
-def _prior_sds(keyed: _Keyed) -> dict[str, float]:
+def _prior_moments(keyed: _Keyed) -> dict[str, dict[str, float]]:
     point = prior_points(keyed.design, _PRIOR_DRAWS, np.random.default_rng(_SEED))
-    return {name: float(np.std(values)) for name, values in quantities(keyed.design, point).items()}
+    return {name: _moments_of(values) for name, values in quantities(keyed.design, point).items()}
+
+
+def _moments_of(values: np.ndarray) -> dict[str, float]:
+    values = values[np.isfinite(values)]
+    low, high = np.quantile(values, [0.025, 0.975])
+    numbers = {"prior_mean": values.mean(), "prior_sd": values.std(), "prior_q2.5": low, "prior_q97.5": high}
+    return {name: float(number) for name, number in numbers.items()}
 
 
 def _ppi(counts: pa.Table, quantity: Literal["p_g", "p_t"], row: dict[str, Any]) -> dict[str, Any]:

@@ -90,12 +90,6 @@ class Verdicts:
         return np.asarray(agree.all(axis=2))
 
 
-def no_verdicts() -> Verdicts:
-    """Without judges."""
-    empty = np.zeros((0, 0))
-    return Verdicts((), (), False, np.zeros((0, 0), np.int8), empty, empty, np.zeros((0, 6)), (), np.zeros((0, 2)))
-
-
 def independent(judges: Sequence[str], own: Sequence[str], combinations: np.ndarray, prior: Prior) -> Verdicts:
     """combinations: those that occur, missing verdicts included. Abstentions have the rates of `own` judges only."""
     states, many = judged_states(judges), len(judges)
@@ -114,8 +108,8 @@ def independent(judges: Sequence[str], own: Sequence[str], combinations: np.ndar
         own=tuple(own),
         panel=False,
         combinations=combinations,
-        says_one=one.reshape(-1, size),
-        says_zero=zero.reshape(-1, size),
+        says_one=one.reshape(6 * len(combinations), size),
+        says_zero=zero.reshape(6 * len(combinations), size),
         possible=np.ones((len(combinations), 6)),
         free=tuple(f"yes[{judge},a=1]" for judge in own),
         prior=np.array(betas, dtype=float).reshape(-1, 2),
@@ -159,8 +153,8 @@ def panel(judges: Sequence[str], own: Sequence[str], observed: Sequence[bool], p
         own=tuple(own),
         panel=True,
         combinations=combinations,
-        says_one=says[0].reshape(-1, len(splits)),
-        says_zero=says[1].reshape(-1, len(splits)),
+        says_one=says[0].reshape(6 * len(combinations), len(splits)),
+        says_zero=says[1].reshape(6 * len(combinations), len(splits)),
         possible=possible,
         free=tuple(f"split[{index}]" for index in range(len(splits))),
         prior=np.array(betas, dtype=float).reshape(-1, 2),

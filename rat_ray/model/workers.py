@@ -9,11 +9,13 @@ from typing import Protocol
 import pyarrow as pa
 
 from rat_ray.model.checks import check_counts_table
+from rat_ray.model.compare import compare_counts
 from rat_ray.model.design import Options
 from rat_ray.model.diagnostics import DiagnosticsSettings
 from rat_ray.model.engines import EngineSettings, program_digest
 from rat_ray.model.fit import judged_quantities
 from rat_ray.model.identify import identify
+from rat_ray.model.pair_design import read_pair_table
 from rat_ray.model.patterns import check_judges, merge, patterns
 from rat_ray.model.policy import Policy
 from rat_ray.model.posterior import Sampled, item_count, sample_together
@@ -152,6 +154,31 @@ class FitSettings:
         return ChecksSettings(self.config)
 
 
+@dataclass(frozen=True)
+class CompareSettings:
+    """What determines a comparison, beside the joint patterns."""
+
+    first: str = "first"
+    second: str = "second"
+    judges_first: tuple[str, ...] = ()
+    judges_second: tuple[str, ...] = ()
+    prior: Prior = field(default_factory=Prior)
+    engine: EngineSettings = field(default_factory=EngineSettings)
+    diagnostics: DiagnosticsSettings = field(default_factory=DiagnosticsSettings)
+    judge_model: str = PANEL
+    policy: Policy = field(default_factory=Policy)
+    seed: int = 1
+    program: str = field(default_factory=program_digest)
+
+    def validate(self) -> None:
+        """Raise InputError for an impossible prior, setting, judge model or policy."""
+        for part in (self.prior, self.engine, self.diagnostics, self.policy):
+            part.validate()
+        for judges in (self.judges_first, self.judges_second):
+            check_judges(judges)
+            check_judge_model(self.judge_model, judges)
+
+
 class PatternsWorker:
     """A range of annotations in, its count table out."""
 
@@ -180,6 +207,8 @@ class PosteriorWorker:
         # The order of the configurations is the same for each of them: they get draws of one and the same fit.
         tables = {name: self._others.get(name, own) for name in mine.together} or {mine.config: own}
         options = Options(judge_model=mine.judge_model, policy=mine.policy)
+        for name, table in tables.items():
+            item_count(table, name)
         judged = judged_quantities({name: identify(table, options) for name, table in tables.items()})
         sampled = sample_together(tables, mine.prior, mine.engine, mine.seed, options, judged, mine.retry)[mine.config]
         return sampled.draws.replace_schema_metadata(_metadata(sampled))
@@ -229,3 +258,25 @@ class ChecksWorker:
 
     def __call__(self, rows: Mapping[str, pa.Table]) -> pa.Table:
         return check_counts_table(rows["posterior"], self._counts, self._config)
+
+
+class CompareWorker:
+    """The joint patterns of two configurations in (`pair_design.pair_schema`), their comparison out."""
+
+    def __init__(self, settings: CompareSettings, inputs: Mapping[str, Input]) -> None:
+        settings.validate()
+        self._settings = settings
+
+    def __call__(self, rows: Mapping[str, pa.Table]) -> pa.Table:
+        mine = self._settings
+        judges = (mine.judges_first, mine.judges_second)
+        return compare_counts(
+            read_pair_table(rows["pairs"], judges),
+            judges,
+            mine.prior,
+            mine.engine,
+            mine.seed,
+            (mine.first, mine.second),
+            mine.diagnostics,
+            Options(judge_model=mine.judge_model, policy=mine.policy),
+        ).summary

@@ -40,6 +40,16 @@ QUANTITIES: dict[str, Name] = {
     "p_g": Name("P(G=1)", "the system does what it should: abstains without evidence, answers rightly with it"),
 }
 
+# Further quantities, in tables of all of them.
+FURTHER: dict[str, Name] = {
+    "resolved[r]": Name("resolved by R", "share of items whose G is known once R is"),
+    "resolved[t]": Name("resolved by T", "share of items whose G is known once T is"),
+    "info[r]": Name("I(G;R|A)", "bits that a label of R tells about G, when A is known"),
+    "info[t]": Name("I(G;T|A)", "bits that a label of T tells about G, when A is known"),
+    "info[r,t]": Name("I(G;R,T|A)", "bits that labels of R and T tell about G, when A is known"),
+    "utility": Name("utility", "expected utility of an outcome under the policy that was set"),
+}
+
 # The order of every list of six counts: R = 0 first, and within it abstained, wrong, right.
 STATES: tuple[State, ...] = (
     State("R=0, abstained", "no evidence, declined to answer", True),
@@ -51,12 +61,22 @@ STATES: tuple[State, ...] = (
 )
 
 _JUDGE = re.compile(r"(tpr|fpr)\[(.+)\]")
+_ABSTAINED = re.compile(r"yes\[(.+),a=1\]")
+_TOGETHER = re.compile(r"cor\[(.+),(.+)\]")
+_FINITE = re.compile(r"finite\[(.+)\]")
 
 
 def name_of(quantity: str) -> Name:
-    """The name of a quantity. `tpr[t@x]` and `fpr[t@x]` are described; any other unknown name passes through."""
-    if quantity in QUANTITIES:
-        return QUANTITIES[quantity]
+    """The name of a quantity, a judge's rates and shares among these items included; an unknown one passes through."""
+    known = {**QUANTITIES, **FURTHER}
+    if quantity in known:
+        return known[quantity]
+    if match := _FINITE.fullmatch(quantity):
+        return Name(f"{name_of(match[1]).symbol} of these", f"among these items: {name_of(match[1]).description}")
+    if match := _TOGETHER.fullmatch(quantity):
+        return Name(quantity, f"correlation of the errors of judges {match[1]} and {match[2]}, given the outcome")
+    if match := _ABSTAINED.fullmatch(quantity):
+        return Name(quantity, f"judge {match[1]} says 1 where the system abstained")
     match = _JUDGE.fullmatch(quantity)
     if match is None:
         return Name(quantity, "")

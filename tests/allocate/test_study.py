@@ -22,6 +22,7 @@ from rat_ray.allocate import (
 )
 from rat_ray.cluster import Cluster, ClusterSettings, Resources
 from rat_ray.model import posterior
+from rat_ray.model.engines import Draws
 from rat_ray.stage import Runs, import_table
 from rat_ray.store import Store
 from rat_ray.tables import ALLOCATION, check_table
@@ -84,16 +85,16 @@ def test_an_empty_batch_is_an_empty_table() -> None:
 
 
 def test_a_fit_that_fails_stays_as_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample, calls = posterior.sample, 0
+    sample, calls = posterior.sample_program, 0
 
-    def second_fails(*args: object, **more: object) -> posterior.Sampled:
+    def second_fails(*args: object, **more: object) -> Draws:
         nonlocal calls
         calls += 1
         if calls == 2:
             raise RuntimeError("chain 1 cannot start")
         return sample(*args, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("rat_ray.allocate.study.sample", second_fails)
+    monkeypatch.setattr("rat_ray.model.posterior.sample_program", second_fails)
     made = worker_on(TABLE, SETTINGS)({"tasks": TASK_LIST.slice(0, 3)})
     check_table(made, ALLOCATION, "allocation")
     assert made.num_rows == 9

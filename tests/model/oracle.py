@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -127,7 +127,7 @@ def _independent_mass(cells: np.ndarray, judge: str, prior: Prior) -> np.ndarray
     return np.asarray(np.log(masses) + betaln(*own.T))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _restricted(hit: int, miss: int, false: int, true: int, prior: Prior) -> tuple[float, float, float]:
     """Mass, mean of tpr, mean of fpr of tpr > fpr, given how often verdicts were 1 and 0 on ones and on zeros."""
     (a, b), (c, d) = prior.tpr, prior.fpr

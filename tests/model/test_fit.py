@@ -10,55 +10,102 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+import yaml
+from scipy.stats import beta
 
 from rat_ray.errors import InputError
-from rat_ray.model import EngineSettings, Prior, fit, merge, patterns
-from rat_ray.tables import SUMMARY, check_table, patterns_schema, posterior_schema
-from tests.model.tables import fever, hide, row_of, table
+from rat_ray.model import EngineSettings, Fit, Prior, fit, fit_together, merge, patterns
+from rat_ray.model.posterior import quantities_of
+from rat_ray.model.states import PARAMETERS
+from rat_ray.tables import CHECKS, SUMMARY, check_table, patterns_schema, posterior_schema
+from tests.model.tables import Row, fever, hide, row_of, table
 
-# (a, b) of the posterior Betas for the 321 claims under Beta(1, 1).
-FEVER_BETAS = {
-    "rho": (217, 106),
-    "alpha[0]": (39, 68),
-    "alpha[1]": (25, 193),
-    "tau[0]": (49, 20),
-    "tau[1]": (170, 24),
-}
+# Items per state of the 321 claims: (R=0 abstained, wrong, right), (R=1 abstained, wrong, right).
+FEVER = (38, 19, 48, 24, 23, 169)
+FEVER_ROWS: list[Row] = [
+    row
+    for row, n in zip([(0, 1, None), (0, 0, 0), (0, 0, 1), (1, 1, None), (1, 0, 0), (1, 0, 1)], FEVER, strict=True)
+    for _ in range(n)
+]
 SMALL = EngineSettings(chains=2, warmup=200, samples=200)
 REPO = Path(__file__).resolve().parents[2]
+PRIORS = sorted((REPO / "conf" / "prior").glob("*.yaml"))
+OWN = Prior((8, 2), (3, 1), (2, 5), (1, 4), (6, 2))
+MANY = EngineSettings(samples=2000)
 
 
-def test_complete_data_give_the_conjugate_posterior(shared_data: Path) -> None:
-    result = fit(fever(shared_data))
-    for name, (a, b) in FEVER_BETAS.items():
-        row = row_of(result, name)
-        sd = math.sqrt(a * b / ((a + b) ** 2 * (a + b + 1)))
-        assert abs(row["mean"] - a / (a + b)) < 4 * row["mcse"], name
-        assert row["sd"] == pytest.approx(sd, rel=0.06), name
-        assert row["identified"] == "identified"
-        assert row["prior_sd"] == pytest.approx(math.sqrt(1 / 12))
-    mean = {name: a / (a + b) for name, (a, b) in FEVER_BETAS.items()}
+def _exact_betas(prior: Prior) -> dict[str, tuple[float, float]]:
+    """Quantities whose posterior is a Beta on complete data, with its (a, b)."""
+    added = [*prior.splits, prior.alpha0, prior.alpha0[::-1]]
+    a, w, s, a1, w1, s1 = FEVER
+    counts = {
+        "rho": (a1 + w1 + s1, a + w + s),
+        "alpha[0]": (a, w + s),
+        "alpha[1]": (a1, w1 + s1),
+        "tau[0]": (s, w),
+        "tau[1]": (s1, w1),
+        "p_g[r=0]": (a, w + s),
+        "guess": (w + s, a),
+    }
+    return {name: (x + p, y + q) for (name, (x, y)), (p, q) in zip(counts.items(), added, strict=True)}
+
+
+def _check_beta(result: Fit, name: str, a: float, b: float) -> None:
+    """Mean, sd and three quantiles within four Monte Carlo errors."""
+    exact, row = beta(a, b), row_of(result, name)
+    assert abs(row["mean"] - exact.mean()) < 4 * row["mcse"], name
+    # The relative error of a standard deviation is 1 / sqrt(2 n) for normal draws.
+    assert row["sd"] == pytest.approx(exact.std(), rel=4 / math.sqrt(row["ess_tail"])), name
+    for column, share in (("q2.5", 0.025), ("q50", 0.5), ("q97.5", 0.975)):
+        ess = row["ess_bulk"] if share == 0.5 else row["ess_tail"]
+        at = exact.ppf(share)
+        error = math.sqrt(share * (1 - share) / ess) / exact.pdf(at)
+        assert abs(row[column] - at) < 4 * error, f"{name} {column}: {row[column]} is not {at}"
+
+
+@pytest.mark.parametrize("name", [*(path.stem for path in PRIORS), "own"])
+def test_complete_data_give_the_conjugate_posterior(name: str) -> None:
+    prior = OWN if name == "own" else Prior(**yaml.safe_load((REPO / "conf" / "prior" / f"{name}.yaml").read_text()))
+    result = fit(table(FEVER_ROWS), prior=prior, engine=MANY)
+    assert result.status.status == "ok", result.status.reason
+    assert result.identification.rank == 5
+    for quantity, (a, b) in _exact_betas(prior).items():
+        _check_beta(result, quantity, a, b)
+        assert row_of(result, quantity)["identified"] == "identified"
+    for quantity, beta_of in zip(PARAMETERS, prior.splits, strict=True):
+        assert row_of(result, quantity)["prior_sd"] == pytest.approx(float(beta(*beta_of).std()))
+    mean = {quantity: a / (a + b) for quantity, (a, b) in _exact_betas(prior).items()}
     p_g = (1 - mean["rho"]) * mean["alpha[0]"] + mean["rho"] * (1 - mean["alpha[1]"]) * mean["tau[1]"]
-    assert p_g == pytest.approx(0.6408, abs=5e-5)
     row = row_of(result, "p_g")
     assert abs(row["mean"] - p_g) < 4 * row["mcse"]
-    assert row["prior_sd"] == pytest.approx(0.2213, abs=0.005)
     assert row["items"] == 321
-    assert result.status.status == "ok"
-    assert result.identification.rank == 5
+    share = row_of(result, "finite[p_g]")  # all is labelled: nothing is left to learn
+    assert share["mean"] == pytest.approx((38 + 169) / 321)
+    assert share["sd"] == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["jeffreys", "own"])
-def test_other_priors_are_conjugate_too(shared_data: Path, name: str) -> None:
-    prior = Prior(*[(0.5, 0.5)] * 8) if name == "jeffreys" else Prior((8, 2), (3, 1), (2, 5), (1, 4), (6, 2))
-    result = fit(fever(shared_data), prior=prior)
-    added = (prior.rho, prior.alpha0, prior.alpha1, prior.tau0, prior.tau1)
-    for (quantity, (a, b)), (more_a, more_b) in zip(FEVER_BETAS.items(), added, strict=True):
-        row = row_of(result, quantity)
-        exact = (a - 1 + more_a) / (a + b - 2 + more_a + more_b)
-        assert abs(row["mean"] - exact) < 4 * row["mcse"], quantity
+def test_the_prior_of_the_states_is_conjugate_in_every_sum_of_states() -> None:
+    """Sums of a Dirichlet's parts are Betas."""
+    prior = Prior(**yaml.safe_load((REPO / "conf" / "prior" / "states.yaml").read_text()))
+    result = fit(table(FEVER_ROWS), prior=prior, engine=MANY)
+    a, w, s, a1, w1, s1 = FEVER
+    for name, n, states in (("p_g", a + s1, 2), ("p_t", s + s1, 2), ("p_a", a + a1, 2), ("lucky", s, 1)):
+        _check_beta(result, name, n + states, 321 - n + 6 - states)
+    _check_beta(result, "accuracy", s + s1 + 2, w + w1 + 2)
+    _check_beta(result, "p_g[r=1]", s1 + 1, a1 + w1 + 2)
+    _check_beta(result, "resolved[t]", w + w1 + 2, a + s + a1 + s1 + 4)
+    prior_p_g = row_of(result, "p_g")["prior_sd"]
+    assert prior_p_g == pytest.approx(float(beta(2, 4).std()), rel=0.03)
+
+
+def test_the_default_prior_of_p_g(shared_data: Path) -> None:
+    assert sorted(map(str, fever(shared_data).to_pylist())) == sorted(map(str, table(FEVER_ROWS).to_pylist()))
+    row = row_of(fit(table(FEVER_ROWS)), "p_g")
+    assert row["mean"] == pytest.approx(0.6408, abs=0.005)
+    assert row["prior_sd"] == pytest.approx(0.2213, abs=0.005)
 
 
 def test_hidden_labels_widen_the_intervals_which_still_cover(shared_data: Path) -> None:
@@ -86,25 +133,35 @@ def test_without_any_t_tau_returns_to_its_prior(shared_data: Path) -> None:
     assert row_of(result, "rho")["identified"] == "identified"
 
 
-def test_tables_match_their_schemas() -> None:
+PLAIN = (
+    *("rho", "alpha[0]", "alpha[1]", "tau[0]", "tau[1]", "p_g", "p_t", "p_a", "accuracy", "p_g[r=0]", "p_g[r=1]"),
+    *("guess", "lucky", "resolved[r]", "resolved[t]", "info[r]", "info[t]", "info[r,t]"),
+    *("finite[rho]", "finite[p_t]", "finite[p_a]", "finite[p_g]", "finite[lucky]"),
+)
+RATES = ("tpr[t@x]", "fpr[t@x]", "tpr[r@y]", "fpr[r@y]", "yes[t@x,a=1]")
+
+
+@pytest.mark.parametrize("judge_model", ["panel", "independent"])
+def test_tables_match_their_schemas(judge_model: str) -> None:
     rows = [(1, 0, 1, 1, None), (0, 1, None, None, 0), (1, 0, 0, 0, 1), (0, None, None, 1, 1)]
     judges = ("t@x", "r@y")
-    result = fit(table(rows, judges), engine=SMALL)
+    result = fit(table(rows, judges), engine=SMALL, judge_model=judge_model)
     names = result.summary["quantity"].to_pylist()
-    assert names == [
-        *["rho", "alpha[0]", "alpha[1]", "tau[0]", "tau[1]", "p_g", "p_t", "p_a", "accuracy", "p_g[r=0]", "p_g[r=1]"],
-        *["guess", "lucky", "tpr[t@x]", "fpr[t@x]", "tpr[r@y]", "fpr[r@y]", "yes[t@x,a=1]"],
-    ]
-    check_table(result.draws, posterior_schema(names), "posterior")
+    assert names == [*PLAIN, *RATES, *(["cor[t@x,r@y]"] if judge_model == "panel" else [])]
+    assert names == quantities_of(result.draws)
+    replicated = [name for name in result.draws.schema.names if name.startswith("n_rep[")]
+    check_table(result.draws, posterior_schema([*names, *replicated]), "posterior")
     check_table(result.summary, SUMMARY, "summary")
+    check_table(result.checks, CHECKS, "checks")
     check_table(result.patterns, patterns_schema(list(judges)), "patterns")
     assert result.draws.num_rows == 400
+    assert result.checks.filter(pc.not_equal(result.checks["pattern"], "all")).num_rows == len(replicated)
     assert result.value("p_g", "items") == 4
 
 
 def test_derived_quantities_follow_from_the_parameters_in_every_draw() -> None:
     draws = fit(table([(1, 0, 1), (0, 1, None), (1, 0, 0)]), engine=SMALL).draws
-    q = {name: draws[name].to_numpy() for name in draws.schema.names[7:]}
+    q = {name: draws[name].to_numpy() for name in quantities_of(draws)}
     success = q["rho"] * (1 - q["alpha[1]"]) * q["tau[1]"]
     lucky = (1 - q["rho"]) * (1 - q["alpha[0]"]) * q["tau[0]"]
     p_a = (1 - q["rho"]) * q["alpha[0]"] + q["rho"] * q["alpha[1]"]
@@ -117,9 +174,57 @@ def test_derived_quantities_follow_from_the_parameters_in_every_draw() -> None:
         "p_g[r=1]": (1 - q["alpha[1]"]) * q["tau[1]"],
         "guess": 1 - q["alpha[0]"],
         "lucky": lucky,
+        "resolved[r]": 1 - q["rho"] * (1 - q["alpha[1]"]),
+        "resolved[t]": 1 - p_a - success - lucky,
     }
     for name, values in expected.items():
         np.testing.assert_allclose(q[name], values, rtol=1e-9, err_msg=name)
+
+
+def test_information_is_the_mutual_information_given_a() -> None:
+    """I(G; X | A) = H(G | A) - H(G | A, X), by counting over the six states."""
+    draws = fit(table([(1, 0, 1), (0, 1, None), (1, 0, 0), (0, 0, 1)]), engine=SMALL).draws
+    for row in draws.slice(0, 20).to_pylist():
+        rho, a, t = row["rho"], (row["alpha[0]"], row["alpha[1]"]), (row["tau[0]"], row["tau[1]"])
+        mass = {}
+        for r in (0, 1):
+            p_r = rho if r else 1 - rho
+            mass[r, 1, None, int(r == 0)] = p_r * a[r]
+            for right in (0, 1):
+                mass[r, 0, right, r * right] = p_r * (1 - a[r]) * (t[r] if right else 1 - t[r])
+        for name, given in (("info[r]", (1, 0)), ("info[t]", (1, 2)), ("info[r,t]", (1, 0, 2))):
+            expected = _entropy_of_g(mass, (1,)) - _entropy_of_g(mass, given)
+            assert row[name] == pytest.approx(expected, abs=1e-9), name
+
+
+def _entropy_of_g(mass: dict[tuple[int | None, ...], float], given: tuple[int, ...]) -> float:
+    """H(G | the variables at these places) in bits. mass: by (r, a, t, g)."""
+    joint: dict[tuple[int | None, ...], float] = {}
+    margin: dict[tuple[int | None, ...], float] = {}
+    for state, p in mass.items():
+        key = tuple(state[i] for i in given)
+        margin[key] = margin.get(key, 0.0) + p
+        joint[(*key, state[3])] = joint.get((*key, state[3]), 0.0) + p
+    return -sum(p * math.log2(p / margin[key[:-1]]) for key, p in joint.items() if p > 0)
+
+
+def test_an_unknown_quantity_is_a_key_error() -> None:
+    result = fit(table([(1, 0, 1)]), engine=SMALL)
+    assert result.value("p_g", "config") == "all"
+    with pytest.raises(KeyError, match="p_q is none of rho"):
+        result.value("p_q")
+
+
+def test_what_makes_no_sense_about_judges_is_refused() -> None:
+    five = tuple(f"t@{i}" for i in range(5))
+    labels = table([(1, 0, 1, 1, 1, 0, 1, 0)], five)
+    with pytest.raises(InputError, match=r"at most 4 judges, here are 5 \(t@0, t@1"):
+        fit(labels)
+    assert fit(labels, judge_model="independent", engine=SMALL).value("tpr[t@4]") is not None
+    with pytest.raises(InputError, match=r"judge_model = 'panels' is unknown \(did you mean 'panel'"):
+        fit(labels, judge_model="panels")
+    with pytest.raises(InputError, match="no tables to fit"):
+        fit_together({})
 
 
 def _digest(draws: pa.Table) -> str:
@@ -168,34 +273,6 @@ def test_zero_items_are_an_error_in_words() -> None:
         fit(failed)
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        pytest.param([(1, 0, 1)], id="one item"),
-        pytest.param([(1, 0, 1), (1, 0, 0), (1, 1, None)] * 20, id="all R=1"),
-        pytest.param([(0, 1, None), (1, 1, None)] * 20, id="all abstained"),
-        pytest.param([(0, 0, 1), (1, 0, 0)] * 20, id="no abstention"),
-        pytest.param([(None, None, None)] * 5, id="nothing labelled"),
-    ],
-)
-def test_boundaries_are_finite(rows: list[tuple[int | None, ...]]) -> None:
-    result = fit(table(rows))
-    assert result.status.status != "fail", result.status.reason
-    for name in ("mean", "sd", "q2.5", "q97.5", "r_hat", "ess_bulk", "prior_sd"):
-        assert result.summary[name].null_count == 0
-        assert np.isfinite(result.summary[name].to_numpy()).all(), name
-
-
-def test_counts_of_a_thousand_million_fit_as_well() -> None:
-    counts = patterns(table([(1, 0, 1), (0, 1, None), (1, 0, 0), (0, 0, 1), (0, 0, 0), (1, 1, None)]), [])
-    n = pa.array([10**9, 2 * 10**9, 10**7, 10, 1, 3 * 10**9])
-    counts = counts.set_column(counts.schema.get_field_index("n"), counts.schema.field("n"), n)
-    result = fit(counts)
-    assert result.status.status == "ok", result.status.reason
-    assert result.items == int(np.sum(n.to_numpy()))
-    assert np.isfinite(result.summary["mean"].to_numpy()).all()
-
-
 def test_count_tables_made_by_others_are_checked() -> None:
     counts = patterns(table([(1, 0, 1), (1, 0, 0), (0, 1, None)]), [])
     assert fit(counts.select(["n", "use", "t", "r", "a"]), engine=SMALL).items == 3
@@ -205,7 +282,7 @@ def test_count_tables_made_by_others_are_checked() -> None:
         "an abstention cannot be a correct answer": counts.set_column(2, "t", pa.array([1, 1, 1], pa.int8())),
         "column 'n' of a count table": counts.set_column(n, "n", pa.array([-1, 1, 1])),
         "column 'n' of a": counts.set_column(n, "n", pa.array([0.5, 1, 1])),
-        "column 'use' of a count table.*'fitt'": counts.set_column(use, "use", pa.array(["fitt", "fit", "fit"])),
+        "column 'use' of a count table holds fitt": counts.set_column(use, "use", pa.array(["fitt", "fit", "fit"])),
         "column 't' is missing": counts.drop_columns(["t"]),
         "judge 'config'": counts.append_column("config", pa.array(["x"] * 3)),
     }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from rat_ray.model import identify, patterns
+from rat_ray.model.design import Options
 from rat_ray.model.identify import Identification
 from tests.model.tables import Row, table
 
@@ -15,8 +16,8 @@ COMPLETE: Sequence[Row] = (
 )
 
 
-def _identify(rows: Sequence[Row], judges: tuple[str, ...] = ()) -> Identification:
-    return identify(patterns(table(rows, judges), judges))
+def _identify(rows: Sequence[Row], judges: tuple[str, ...] = (), model: str = "panel") -> Identification:
+    return identify(patterns(table(rows, judges), judges), Options(judge_model=model))
 
 
 def _status(found: Identification) -> dict[str, str]:
@@ -100,21 +101,69 @@ def test_nothing_labelled() -> None:
 def test_a_calibrated_judge_identifies_what_was_not_labelled_otherwise() -> None:
     calibration: Sequence[Row] = [(r, None, None, v) for r in (0, 1) for v in (0, 1)] * 10
     verdicts: Sequence[Row] = [(None, a, t, v) for _, a, t in COMPLETE for v in (0, 1)]
-    with_judge = _identify([*calibration, *verdicts], ("r@x",))
+    with_judge = _identify([*calibration, *verdicts], ("r@x",), "independent")
     assert _status(with_judge)["p_g"] == _status(with_judge)["tau[0]"] == "identified"
     assert (with_judge.rank, with_judge.parameters) == (7, 7)
+    # A panel allows that the judge errs otherwise on answers than on abstentions: calibration by r alone is too little.
+    panel = _identify([*calibration, *verdicts], ("r@x",))
+    assert _status(panel)["p_g"] == "bounded"
     without = _identify([row[:3] for row in [*calibration, *verdicts]])
     assert _status(without)["p_g"] == "bounded"
 
 
+def test_complete_labels_calibrate_a_panel() -> None:
+    labelled: Sequence[Row] = [(*row, v) for row in COMPLETE for v in (0, 1)]
+    rest: Sequence[Row] = [(None, row[1], None, v) for row in COMPLETE for v in (0, 1)]
+    found = _identify([*labelled, *rest], ("r@x",))
+    assert (found.rank, found.parameters) == (11, 11)  # a rate in each of the six states
+    assert set(_status(found).values()) == {"identified"}
+
+
 def test_an_uncalibrated_judge_of_r_identifies_neither_itself_nor_rho() -> None:
-    found = _identify([(None, None, None, v) for v in (0, 1)] * 10, ("r@x",))
-    assert found.rank == 1
-    assert _status(found)["rho"] == _status(found)["tpr[r@x]"] == "prior only"
+    rows: Sequence[Row] = [(None, None, None, v) for v in (0, 1)] * 10
+    for model in ("panel", "independent"):
+        found = _identify(rows, ("r@x",), model)
+        assert found.rank == 1
+        assert _status(found)["rho"] == _status(found)["tpr[r@x]"] == "prior only"
 
 
-def test_a_rate_on_abstentions_of_its_own() -> None:
-    rows = [(*row, None if row[1] == 1 else 1) for row in COMPLETE] + [(1, None, None, 1), (1, None, None, 0)] * 5
-    found = _identify(rows, ("t@x",))
-    assert found.parameters == 8
-    assert _status(found)["yes[t@x,a=1]"] == "identified"
+@pytest.mark.parametrize(("model", "parameters"), [("independent", 8), ("panel", 11)])
+def test_a_rate_on_abstentions_of_its_own(model: str, parameters: int) -> None:
+    rows: Sequence[Row] = [(*row, None if row[1] == 1 else 1) for row in COMPLETE]
+    rows = [*rows, *([(1, None, None, 1), (1, None, None, 0)] * 5)]
+    found = _identify(rows, ("t@x",), model)
+    assert found.parameters == parameters
+    if model == "independent":
+        assert _status(found)["yes[t@x,a=1]"] == "identified"
+
+
+def test_a_cell_that_happens_to_be_empty_does_not_hide_what_its_labels_say() -> None:
+    """No labelled abstention with R = 1 among fifteen: that is what says that there are few."""
+    labelled = [(1, 0, 1)] * 40 + [(1, 0, 0)] * 10 + [(0, 0, 1)] * 5 + [(0, 0, 0)] * 15 + [(0, 1, None)] * 15
+    rest = [(None, a, None) for _, a, _ in COMPLETE]
+    assert set(_status(_identify([*labelled, *rest])).values()) == {"identified"}
+    judged: Sequence[Row] = [
+        (*row, *(None if row[1] == 1 else v for v in (i % 2, i % 3 // 2))) for i, row in enumerate([*labelled, *rest])
+    ]
+    for model in ("panel", "independent"):
+        status = _status(_identify(judged, ("t@x", "t@y"), model))
+        assert {status[name] for name in ("rho", "p_g", "p_t", "alpha[1]", "tau[0]", "tpr[t@x]")} == {"identified"}
+
+
+def test_words_say_why_and_what_follows() -> None:
+    (p_g,) = _identify([(r if a == 0 else None, a, t) for r, a, t in COMPLETE]).words
+    assert p_g == (
+        "labels on answered items only: P(G=1) lies between 0.400 and 0.700 whatever the missing labels are"
+    )
+    words = _identify([(None, a, None) for _, a, _ in COMPLETE]).words
+    assert words[0] == "neither R nor T is labelled: the labels say nothing of P(G=1), what is shown is the prior"
+    assert words[1].startswith("neither R nor T is labelled: P(T=1) lies between 0.000 and 0.700")
+    assert _identify(COMPLETE).words == ()
+
+
+def test_bounds_are_those_of_the_worst_completions() -> None:
+    """P(G=1) with the missing labels filled in so that G is as seldom, or as often, 1 as can be."""
+    found = _identify([(None if a == 0 else r, a, t) for r, a, t in COMPLETE]).known["p_g"]
+    # G = 1: R = 0 and abstained (.2 of all); R = 1 and right: none or all of the .45 that are right.
+    assert found.identified == "bounded"
+    assert (found.low, found.high) == pytest.approx((0.2, 0.65), abs=1e-5)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,10 +12,10 @@ import pytest
 
 from rat_ray.errors import InputError
 from rat_ray.keys import key_of
-from rat_ray.model import EngineSettings, fit, merge
+from rat_ray.model import DiagnosticsSettings, EngineSettings, Policy, Prior, fit, fit_together, merge
 from rat_ray.model.engines import program_path
-from rat_ray.model.workers import FitSettings, PatternsWorker, PosteriorWorker, SummaryWorker
-from rat_ray.tables import SUMMARY, annotations_schema, check_table, patterns_schema, posterior_schema
+from rat_ray.model.workers import ChecksWorker, FitSettings, PatternsWorker, PosteriorWorker, SummaryWorker
+from rat_ray.tables import CHECKS, SUMMARY, annotations_schema, check_table, patterns_schema, posterior_schema
 from tests.helpers import MemoryInput
 
 SETTINGS = FitSettings(
@@ -51,12 +53,16 @@ def test_the_stages_give_what_fit_gives() -> None:
     draws = PosteriorWorker(settings.posterior, {})({"patterns": counts})
     summary = SummaryWorker(settings.summary, {"patterns": MemoryInput(counts)})({"posterior": draws})
     check_table(summary, SUMMARY, "summary")
-    check_table(draws, posterior_schema(draws.schema.names[7:]), "posterior")
+    head = len(posterior_schema([]).names)
+    check_table(draws, posterior_schema(draws.schema.names[head:]), "posterior")
 
     whole = fit(annotations, engine=SETTINGS.engine, seed=3, config="c")
     assert whole.patterns.equals(merge([counts]))
     assert draws.equals(whole.draws)
     assert summary.drop_columns("seconds").equals(whole.summary.drop_columns("seconds"))
+    checks = ChecksWorker(settings.summary, {"patterns": MemoryInput(counts)})({"posterior": draws})
+    check_table(checks, CHECKS, "checks")
+    assert checks.equals(whole.checks)
     assert all(seconds > 0 for seconds in summary["seconds"].to_pylist())
     bare = SummaryWorker(settings.summary, {"patterns": MemoryInput(counts)})(
         {"posterior": draws.replace_schema_metadata(None)}
@@ -64,14 +70,44 @@ def test_the_stages_give_what_fit_gives() -> None:
     assert bare["seconds"].null_count == bare.num_rows
 
 
-def test_a_threshold_does_not_concern_the_sampling() -> None:
-    from dataclasses import replace
-
-    from rat_ray.model import DiagnosticsSettings
-
+def test_a_warning_does_not_concern_the_sampling() -> None:
     changed = replace(SETTINGS, diagnostics=DiagnosticsSettings(ess_bulk_warn=1000))
     assert changed.posterior == SETTINGS.posterior
     assert changed.summary != SETTINGS.summary
+
+
+def test_what_shapes_the_fit_samples_anew() -> None:
+    keys = {
+        json.dumps(key_of(settings.posterior), sort_keys=True)
+        for settings in (
+            SETTINGS,
+            replace(SETTINGS, judge_model="independent"),
+            replace(SETTINGS, policy=Policy(name="own", r1_wrong=-1.0)),
+            replace(SETTINGS, prior=Prior(panel_lean=2.0)),
+            replace(SETTINGS, together=("c", "d")),
+            replace(SETTINGS, diagnostics=DiagnosticsSettings(r_hat_fail=1.2)),  # a failure is sampled again
+            replace(SETTINGS, engine=replace(SETTINGS.engine, chains=3)),
+        )
+    }
+    assert len(keys) == 7
+    same = replace(SETTINGS, engine=replace(SETTINGS.engine, parallel_chains=2))
+    assert key_of(same.posterior) == key_of(SETTINGS.posterior)
+
+
+def test_shared_judges_are_one_fit_whichever_configuration_asks() -> None:
+    whole = _annotations(60)
+    names = ("c", "d")
+    judges = PatternsWorker(SETTINGS.patterns, {})
+    counts = {"c": judges({"annotations": whole.slice(0, 40)}), "d": judges({"annotations": whole.slice(20)})}
+    direct = fit_together(
+        {"c": whole.slice(0, 40), "d": whole.slice(20)}, judges=SETTINGS.judges, engine=SETTINGS.engine, seed=3
+    )
+    for name in names:
+        settings = replace(SETTINGS, config=name, together=names)
+        others = {other: MemoryInput(counts[other]) for other in names if other != name}
+        draws = PosteriorWorker(settings.posterior, others)({"patterns": counts[name]})
+        assert draws.replace_schema_metadata(None).equals(direct[name].draws)
+        assert draws["tpr[r@local]"].to_numpy().mean() > 0
 
 
 def test_another_program_samples_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

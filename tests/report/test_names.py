@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rat_ray.model.states import BASE_QUANTITIES
-from rat_ray.model.posterior import STATES as MODEL_STATES
+from rat_ray.model.states import STATES as MODEL_STATES
 from rat_ray.report.names import HEADLINE, QUANTITIES, STATES, judge_of, name_of
 
 
@@ -26,6 +26,9 @@ def test_the_six_states_stand_in_the_models_order() -> None:
 def test_judges_are_described_and_unknown_names_pass_through() -> None:
     assert name_of("tpr[t@x]") == ("tpr[t@x]", "judge t@x says 1 where the truth is 1")
     assert name_of("fpr[r@a[0]]").description == "judge r@a[0] says 1 where the truth is 0"
-    assert name_of("utility") == ("utility", "")
+    assert name_of("finite[p_g]").symbol == "P(G=1) of these"
+    assert "t@a and t@b" in name_of("cor[t@a,t@b]").description
+    assert "abstained" in name_of("yes[t@x,a=1]").description
+    assert name_of("whatever") == ("whatever", "")
     assert judge_of("fpr[t@x]") == "t@x"
     assert judge_of("p_g") is None

@@ -11,32 +11,33 @@ compared on the same data sets, and a study that is continued is the same as one
 from __future__ import annotations
 
 import argparse
-import json
-import multiprocessing
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaln, gammaln
+import pyarrow as pa
 
 from rat_ray.model.design import Options
 from rat_ray.model.diagnostics import FAIL, DiagnosticsSettings, SamplerStats, convergence, judge_fit
 from rat_ray.model.engines import EngineSettings
 from rat_ray.model.patterns import patterns
-from rat_ray.model.posterior import Sampled, draws_array, sample
+from rat_ray.model.posterior import Sampled, design_for, draws_array, sample
 from rat_ray.model.priors import Prior
-from rat_ray.model.states import STATES
+from rat_ray.model.states import ABSTAINED, STATES
 from rat_ray.seeds import seed_for
-from tests.statistical.truths import ERRORS, ITEMS, TRUTHS, Items, draw, label_table
+from tests.statistical.runs import Record, fit_digest, read, run
+from tests.statistical.truths import ERRORS, TRUTHS, Items, draw, label_table
 
 LEVEL = 0.95
+ITEMS = 500
 QUANTILES = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 ENGINE = EngineSettings(chains=2, warmup=500, samples=1000)
 # The quantities that decide whether a fit is sampled again: identified whenever R and T are labelled together.
 JUDGED = ("rho", "alpha[0]", "alpha[1]", "tau[0]", "tau[1]", "p_g", "p_t")
-EXACT_DRAWS = 4000
+EXACT_DRAWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,15 @@ class Part:
     model: str
     labels: int
     sets: int
+    items: int = ITEMS
 
 
 PARTS = {
     "panel-100": Part("panel", 100, 500),
     "independent-100": Part("independent", 100, 200),
-    "panel-30": Part("panel", 30, 500),
-    "independent-30": Part("independent", 30, 200),
+    "panel-30": Part("panel", 30, 200),
+    "panel-100-of-5000": Part("panel", 100, 200, 5000),
+    "independent-100-of-5000": Part("independent", 100, 200, 5000),
 }
 
 
@@ -65,6 +68,7 @@ class Case:
     number: int
     model: str
     labels: int
+    items: int = ITEMS
     prior: str = ""  # "panel_lean=2,panel_floor=0.5"; empty: the default
 
 
@@ -80,6 +84,7 @@ class Outcome:
     number: int
     model: str
     labels: int
+    items: int
     prior: str
     low: float | None
     high: float | None
@@ -95,7 +100,7 @@ class Outcome:
     @property
     def case(self) -> Case:
         """What was fitted."""
-        return Case(self.truth, self.errors, self.number, self.model, self.labels, self.prior)
+        return Case(self.truth, self.errors, self.number, self.model, self.labels, self.items, self.prior)
 
 
 def prior_of(text: str) -> Prior:
@@ -104,12 +109,27 @@ def prior_of(text: str) -> Prior:
     return Prior(**{name: float(value) for name, value in pairs})  # type: ignore[arg-type]
 
 
+class Simulated(NamedTuple):
+    """A data set, its count table, and how it is fitted."""
+
+    items: Items
+    counts: pa.Table
+    options: Options
+
+
+def simulate(case: Case) -> Simulated:
+    """One data set; its seed depends on the system, the errors and the number only."""
+    errors = ERRORS[case.errors]
+    size = [] if case.items == ITEMS else [case.items]
+    seed = seed_for(1, "coverage", case.truth, case.errors, case.number, *size)
+    items = draw(TRUTHS[case.truth], errors, case.items, seed)
+    counts = patterns(label_table(items, errors, case.labels), list(errors.judges))
+    return Simulated(items, counts, Options(judge_model=case.model, finite=False, replicate=False))
+
+
 def run_case(case: Case) -> Outcome:
     """Simulate one data set and fit it."""
-    errors = ERRORS[case.errors]
-    items = draw(TRUTHS[case.truth], errors, ITEMS, seed_for(1, "coverage", case.truth, case.errors, case.number))
-    counts = patterns(label_table(items, errors, case.labels), list(errors.judges))
-    options = Options(judge_model=case.model, finite=False, replicate=False)
+    items, counts, options = simulate(case)
     name = f"{case.truth}/{case.errors}/{case.number}"
     start = time.perf_counter()
     sampled = sample(counts, prior_of(case.prior), ENGINE, 1, name, options, JUDGED, DiagnosticsSettings())
@@ -137,8 +157,8 @@ def failed(sampled: Sampled, judged: Sequence[str], engine: EngineSettings) -> b
     if sampled.failure is not None:
         return True
     values = draws_array(sampled.draws, list(judged))
-    stats = (draws_array(sampled.draws, [f"{what}__"])[:, :, 0] for what in ("divergent", "treedepth", "energy"))
-    sampler = SamplerStats(*stats, engine.max_treedepth)
+    stats = draws_array(sampled.draws, ["divergent__", "treedepth__", "energy__"])
+    sampler = SamplerStats(stats[:, :, 0], stats[:, :, 1], stats[:, :, 2], engine.max_treedepth)
     return judge_fit(list(judged), values, convergence(values), sampler, DiagnosticsSettings()).status == FAIL
 
 
@@ -151,36 +171,27 @@ def _interval(sampled: Sampled) -> tuple[float | None, float | None, float | Non
 
 
 def without_judges(items: Items, labels: int, use_rest: bool, rng: np.random.Generator) -> np.ndarray:
-    """Exact posterior draws of P(G=1) under uniform priors, from the labelled items and, if use_rest, A of the others.
+    """Posterior draws of P(G=1) under uniform priors, from the labelled items and, if use_rest, A of the others.
 
-    Of the u abstentions and v answers without an R label some k and j have R = 1: a mixture of Betas over all (k, j).
+    Drawn in the order A, then R given A, whose posterior is a Beta each, and weighted by the ratio of the two orders'
+    priors: uniform rho, alpha[0], alpha[1] have the density 1 / (rho (1 - rho)) in the four cells of R and A.
     """
     n = np.bincount(items.state[items.order[:labels]], minlength=len(STATES))
-    rest = np.bincount(items.state[items.order[labels:]], minlength=len(STATES)) if use_rest else np.zeros(6, dtype=int)
-    u, v = int(rest[0] + rest[3]), int(rest[1:3].sum() + rest[4:].sum())
-    k, j = np.arange(u + 1)[:, None], np.arange(v + 1)[None, :]
-    abstained, answered = (n[0] + u - k, n[3] + k), (n[1] + n[2] + v - j, n[4] + n[5] + j)  # by R
-    weight = _log_choose(u, k) + _log_choose(v, j)
-    weight = weight + betaln(1 + abstained[1] + answered[1], 1 + abstained[0] + answered[0])
-    weight = weight + sum(betaln(1 + abstained[r], 1 + answered[r]) for r in (0, 1))
-    p = np.exp(weight - weight.max()).reshape(-1)
-    which_k, which_j = np.divmod(rng.choice(len(p), EXACT_DRAWS, p=p / p.sum()), v + 1)
-    a0, a1 = n[0] + u - which_k, n[3] + which_k
-    b0, b1 = n[1] + n[2] + v - which_j, n[4] + n[5] + which_j
-    rho = rng.beta(1 + a1 + b1, 1 + a0 + b0)
-    alpha = rng.beta(1 + a0, 1 + b0), rng.beta(1 + a1, 1 + b1)
+    rest = items.state[items.order[labels:]] if use_rest else items.state[:0]
+    unlabelled = int(ABSTAINED[rest].sum())
+    abstained = rng.beta(1 + n[0] + n[3] + unlabelled, 1 + n[[1, 2, 4, 5]].sum() + len(rest) - unlabelled, EXACT_DRAWS)
+    retrieved = rng.beta(1 + n[3], 1 + n[0], EXACT_DRAWS), rng.beta(1 + n[4] + n[5], 1 + n[1] + n[2], EXACT_DRAWS)
+    rho = abstained * retrieved[0] + (1 - abstained) * retrieved[1]
+    weight = abstained * (1 - abstained) / (rho * (1 - rho))
     tau = rng.beta(1 + n[5], 1 + n[4], EXACT_DRAWS)
-    return np.asarray((1 - rho) * alpha[0] + rho * (1 - alpha[1]) * tau)
-
-
-def _log_choose(n: int, k: np.ndarray) -> np.ndarray:
-    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+    p_g = abstained * (1 - retrieved[0]) + (1 - abstained) * retrieved[1] * tau
+    return np.asarray(rng.choice(p_g, EXACT_DRAWS, p=weight / weight.sum()))
 
 
 def cases(parts: Iterable[Part], sets: int | None = None, prior: str = "") -> list[Case]:
     """Every case of the parts. sets: fewer data sets than planned."""
     return [
-        Case(truth, errors, number, part.model, part.labels, prior)
+        Case(truth, errors, number, part.model, part.labels, part.items, prior)
         for part in parts
         for number in range(min(part.sets, sets or part.sets))
         for truth in TRUTHS
@@ -188,28 +199,21 @@ def cases(parts: Iterable[Part], sets: int | None = None, prior: str = "") -> li
     ]
 
 
-def read(path: Path) -> list[Outcome]:
-    """What is finished; a half-written last line is left out."""
-    if not path.is_file():
-        return []
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1]  # a line is whole once its end is written
-    return [Outcome(**json.loads(line)) for line in lines]
+def key(case: Case) -> str:
+    """What a case's record is found by: its names, and a digest of what is sampled."""
+    _, counts, options = simulate(case)
+    digest = fit_digest(design_for({"all": counts}, prior_of(case.prior), options), ENGINE)
+    return "/".join([*map(str, asdict(case).values()), digest])
 
 
-def run(wanted: Sequence[Case], path: Path, processes: int = 1) -> None:
-    """Run the cases that are not in the file yet, and append them."""
-    finished = read(path)
-    if path.is_file():
-        path.write_text("".join(json.dumps(asdict(one)) + "\n" for one in finished), encoding="utf-8")
-    done = {one.case for one in finished}
-    left = [case for case in wanted if case not in done]
-    start = time.perf_counter()
-    with path.open("a", encoding="utf-8") as file, multiprocessing.get_context("spawn").Pool(processes) as pool:
-        for number, outcome in enumerate(pool.imap_unordered(run_case, left, chunksize=4), start=1):
-            file.write(json.dumps(asdict(outcome)) + "\n")
-            file.flush()
-            if number % 600 == 0 or number == len(left):
-                print(f"{number} of {len(left)} fits, {time.perf_counter() - start:.0f} s", flush=True)
+def outcome(record: Record) -> Outcome:
+    """From a line of the file."""
+    return Outcome(**{name: value for name, value in record.items() if name != "key"})
+
+
+def work(case: Case) -> Record:
+    """`run_case` as a record."""
+    return asdict(run_case(case))
 
 
 @dataclass(frozen=True)
@@ -220,6 +224,7 @@ class Row:
     errors: str
     model: str
     labels: int
+    items: int
     prior: str
     sets: int
     coverage: float
@@ -241,12 +246,12 @@ class Row:
 
 def summarise(outcomes: Sequence[Outcome]) -> list[Row]:
     """One row per cell, in the order of the study. A fit without draws is counted as not covering."""
-    groups: dict[tuple[str, int, str, str, str], list[Outcome]] = {}
+    groups: dict[tuple[int, int, str, str, str, str], list[Outcome]] = {}
     for one in outcomes:
-        groups.setdefault((one.model, one.labels, one.prior, one.truth, one.errors), []).append(one)
+        groups.setdefault((one.items, -one.labels, one.model, one.prior, one.truth, one.errors), []).append(one)
     order = {name: number for number, name in enumerate([*TRUTHS, *ERRORS])}
     models = list(dict.fromkeys(part.model for part in PARTS.values()))
-    keys = sorted(groups, key=lambda k: (-k[1], models.index(k[0]), k[2], order[k[3]], order[k[4]]))
+    keys = sorted(groups, key=lambda k: (*k[:2], models.index(k[2]), k[3], order[k[4]], order[k[5]]))
     return [_row(groups[key]) for key in keys]
 
 
@@ -262,6 +267,7 @@ def _row(group: Sequence[Outcome]) -> Row:
         first.errors,
         first.model,
         first.labels,
+        first.items,
         first.prior,
         len(group),
         float(_covers(ends, truth).sum() / len(group)),
@@ -284,16 +290,18 @@ def _covers(ends: np.ndarray, truth: float) -> np.ndarray:
 def markdown(rows: Sequence[Row]) -> str:
     """The table of docs/validation.md."""
     head = [
-        "system", "errors", "model", "labels", "sets", "coverage %", "MC errors from 95", "too high / too low %",
-        "width", "width, no judges", "coverage, no judges %", "width, labelled rows", "retried", "failed",
+        "system", "errors", "model", "labels of items", "sets", "coverage %", "MC errors from 95",
+        "too high / too low %", "width", "width, no judges", "coverage, no judges %", "width, labelled rows",
+        "retried", "failed",
     ]  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for row in rows:
         model = f"{row.model} ({row.prior})" if row.prior else row.model
         cells = [
-            row.truth, row.errors, model, row.labels, row.sets, f"{100 * row.coverage:.1f}",
+            row.truth, row.errors, model, f"{row.labels} of {row.items}", row.sets, f"{100 * row.coverage:.1f}",
             f"{row.errors_from_nominal:+.1f}", f"{100 * row.above:.1f} / {100 * row.below:.1f}", f"{row.width:.3f}",
-            f"{row.alone_width:.3f}", f"{100 * row.alone_coverage:.1f}", f"{row.rows_width:.3f}", row.retried, row.failed,
+            f"{row.alone_width:.3f}", f"{100 * row.alone_coverage:.1f}", f"{row.rows_width:.3f}",
+            row.retried, row.failed,
         ]  # fmt: skip
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines) + "\n"
@@ -314,10 +322,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     wanted = cases([PARTS[name] for name in given.parts], given.sets, given.prior)
     wanted = [case for case in wanted if case.truth in given.truths and case.errors in given.errors]
     if given.what == "run":
-        given.out.parent.mkdir(parents=True, exist_ok=True)
-        run(wanted, given.out, given.processes)
-    chosen = set(wanted)
-    print(markdown(summarise([one for one in read(given.out) if one.case in chosen])))
+        found = list(map(outcome, run(wanted, key, work, given.out, given.processes, report_every=600)))
+    else:
+        chosen = set(wanted)
+        found = [one for one in map(outcome, read(given.out)) if one.case in chosen]
+    print(markdown(summarise(found)))
 
 
 if __name__ == "__main__":

@@ -103,13 +103,13 @@ def counts_of(answers: Answers, kept: np.ndarray) -> pa.Table:
     return patterns(pa.table(columns), list(JUDGES))
 
 
-def model_interval(counts: pa.Table, judge_model: str, prior: Prior, quantity: str = "p_t") -> Interval:
-    """Of the model's P(T=1), for new items like these or, with `finite[p_t]`, for these items."""
-    options = Options(judge_model=judge_model, replicate=False)
+def model_interval(counts: pa.Table, judge_model: str, prior: Prior) -> Interval:
+    """Of the model's P(T=1), for new items like these."""
+    options = Options(judge_model=judge_model, finite=False, replicate=False)
     sampled = sample(counts, prior, ENGINE, 1, "openqa", options)
     if sampled.failure:
         raise RuntimeError(sampled.failure)
-    values = sampled.draws.column(quantity).to_numpy()
+    values = sampled.draws.column("p_t").to_numpy()
     low, high = np.quantile(values, [0.025, 0.975])
     return Interval(float(values.mean()), float(low), float(high))
 
@@ -128,9 +128,7 @@ def ppi_interval(counts: pa.Table) -> Interval:
     return Interval(found.mean, found.low, found.high)
 
 
-def trial(
-    answers: Answers, labelled: int, splits: int, priors: dict[str, Prior], independent: bool = True
-) -> list[Result]:
+def trial(answers: Answers, labelled: int, splits: int, priors: dict[str, Prior]) -> list[Result]:
     """Every method on the same splits. priors: those of the panel, by the name that the table shows."""
     found: dict[str, list[Interval]] = {}
     for seed in range(splits):
@@ -138,8 +136,7 @@ def trial(
         counts = counts_of(answers, kept)
         for name, prior in priors.items():
             found.setdefault(name, []).append(model_interval(counts, PANEL, prior))
-        if independent:
-            found.setdefault(INDEPENDENT, []).append(model_interval(counts, INDEPENDENT, Prior()))
+        found.setdefault(INDEPENDENT, []).append(model_interval(counts, INDEPENDENT, Prior()))
         found.setdefault(LABELLED_ONLY, []).append(labels_interval(answers, kept))
         found.setdefault(PPI, []).append(ppi_interval(counts))
     return [_result(name, labelled, intervals, answers.rate) for name, intervals in found.items()]

@@ -1,7 +1,12 @@
-"""Long simulations in parallel that can be stopped and continued: one line of JSON per finished job."""
+"""Long simulations in parallel that can be stopped and continued: one line of JSON per finished job.
+
+A job's key holds a digest of everything that is sampled (`fit_digest`), so that results of an older model in the same
+file are not taken for the present one's.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import time
@@ -10,8 +15,22 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
+from rat_ray.model.design import Design
+from rat_ray.model.engines import EngineSettings, program_digest
+
 Job = TypeVar("Job")
 Record = dict[str, Any]
+
+
+def fit_digest(design: Design, engine: EngineSettings) -> str:
+    """Of the program, its data and the engine's settings: with the seed, all that decides the draws."""
+    digest = hashlib.sha256(f"{program_digest()} {engine}".encode())
+    for name, value in sorted(design.data().items()):
+        array = np.ascontiguousarray(value)
+        digest.update(f"{name} {array.dtype.kind} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()[:16]
 
 
 def read(path: Path) -> list[Record]:
@@ -33,8 +52,9 @@ def run(
 
     work: importable by a spawned process; what it returns gets the job's key. path: where records are appended.
     """
+    keys = [key(job) for job in jobs]
     found = {} if path is None else {record["key"]: record for record in read(path)}
-    left = [job for job in jobs if key(job) not in found]
+    left = [number for number, name in enumerate(keys) if name not in found]
     start = time.perf_counter()
     with ExitStack() as stack:
         file = None
@@ -43,21 +63,21 @@ def run(
             whole = "".join(json.dumps(record) + "\n" for record in found.values())
             path.write_text(whole, encoding="utf-8")
             file = stack.enter_context(path.open("a", encoding="utf-8"))
-        for number, (job, record) in enumerate(_results(left, work, processes, stack), start=1):
-            found[key(job)] = {"key": key(job), **record}
+        results = _results([jobs[number] for number in left], work, processes, stack)
+        for done, (number, result) in enumerate(zip(left, results, strict=True), start=1):
+            record = {"key": keys[number], **result}
+            found[keys[number]] = record
             if file is not None:
-                file.write(json.dumps(found[key(job)]) + "\n")
+                file.write(json.dumps(record) + "\n")
                 file.flush()
-            if report_every and (number % report_every == 0 or number == len(left)):
-                print(f"{number} of {len(left)}, {time.perf_counter() - start:.0f} s", flush=True)
-    return [found[key(job)] for job in jobs]
+            if report_every and (done % report_every == 0 or done == len(left)):
+                print(f"{done} of {len(left)}, {time.perf_counter() - start:.0f} s", flush=True)
+    return [found[name] for name in keys]
 
 
-def _results(
-    jobs: Sequence[Job], work: Callable[[Job], Record], processes: int, stack: ExitStack
-) -> Iterator[tuple[Job, Record]]:
+def _results(jobs: Sequence[Job], work: Callable[[Job], Record], processes: int, stack: ExitStack) -> Iterator[Record]:
+    """In the order of the jobs."""
     if processes == 1:
-        return ((job, work(job)) for job in jobs)
+        return map(work, jobs)
     pool = stack.enter_context(multiprocessing.get_context("spawn").Pool(processes))
-    # Results come in the order of the jobs, so that each can be given to its own.
-    return zip(jobs, pool.imap(work, jobs, chunksize=2), strict=True)
+    return pool.imap(work, jobs, chunksize=2)

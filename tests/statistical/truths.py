@@ -15,8 +15,6 @@ import pyarrow as pa
 from rat_ray.model.states import ANSWERED, FOLLOWS, R1, STATES, UNDEFINED
 from rat_ray.tables import LABEL
 
-ITEMS = 500
-
 
 class Truth(NamedTuple):
     """A system: rho, alpha[r], tau[r]."""
@@ -123,5 +121,3 @@ def label_table(items: Items, errors: Errors, labels: int) -> pa.Table:
 
 def _column(values: np.ndarray, known: np.ndarray) -> pa.Array:
     return pa.array(np.where(known, values, 0).astype(np.int8), type=LABEL, mask=~known)
-
-
