@@ -172,6 +172,7 @@ def report_input(folder: Path, facts: Mapping[str, Any]) -> ReportInput:
         provenance=_provenance(facts),
         patterns=read_partitions(folder / "patterns"),
         prior_p_g=_prior_p_g(facts.get("prior")),
+        predictive=read_file(folder / "checks.parquet") if (folder / "checks.parquet").exists() else None,
     )
 
 

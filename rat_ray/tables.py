@@ -133,8 +133,8 @@ def posterior_schema(quantities: list[str]) -> pa.Schema:
 
 
 # identified: "identified", "bounded" (then low and high hold the bounds) or "prior only".
-# mcse, r_hat and ess are null for a constant quantity. status: ok | warn | fail, with its reason.
-# prior_*: what the prior alone says. *_sensitivity: to power-scaling the prior or the likelihood. ppi_*: a prediction-powered estimate beside the model's.
+# mcse, r_hat and ess are null for a constant quantity. status: ok | warn | fail, with its reason. prior_*: what the
+# prior alone says. *_sensitivity: to power-scaling the prior or the likelihood. ppi_*: a prediction-powered estimate.
 SUMMARY = pa.schema(
     [
         _required("config", pa.string()),

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rat_ray.model.patterns import TRUSTED, source_columns, trusted_sources
+from rat_ray.model.patterns import MISSING, source_columns, trusted_sources
 
 _SURE = 1e-4  # of a difference by chance
 _NOTABLE = 0.02  # a smaller difference of coverage hardly matters
@@ -17,31 +17,39 @@ _NOTABLE = 0.02  # a smaller difference of coverage hardly matters
 def coverage_warnings(table: pa.Table, judges: Sequence[str]) -> list[str]:
     """In words: where the share of items with a label of r or t differs by a source that is not in the fit.
 
-    A fit is valid when the choice of what to label depended on columns in the fit only (a, verdicts, strata).
+    A fit is valid when the choice of what to label depended on columns in the fit only (a, verdicts, strata). So items
+    are compared within the same a, and t where it is not known to be undefined.
     """
     trusted = trusted_sources(table)
     outside = [name for name in source_columns(table.schema.names) if name not in judges and name not in trusted]
+    a = pc.fill_null(table.column("a").cast(pa.int8()), MISSING).to_numpy()
     said = []
     for source in outside:
-        if source.startswith("a@") and not table.column("a").null_count:
-            continue  # a is in the fit, and a rule of it says no more about the choice
-        for label in TRUSTED:
-            shares = _shares(table.column(source), table.column(label))
-            if shares is not None:
-                said.append(
-                    f"WARNING: {label} is labelled on {shares[0]:.0%} of the items where {source} is 0 and on "
-                    f"{shares[1]:.0%} where it is 1, and {source} is not in the fit: if labels were chosen by it, add "
-                    "it as a judge or as the stratum"
-                )
+        value = pc.fill_null(table.column(source).cast(pa.int8()), MISSING).to_numpy()
+        for label in ("r", "t"):
+            labelled = pc.is_valid(table.column(label)).to_numpy().astype(bool)
+            classes = [0, 1, MISSING] if label == "r" else [0, MISSING]
+            for known_a in classes:
+                mine = a == known_a
+                shares = _shares(value[mine], labelled[mine])
+                if shares is not None:
+                    said.append(_warning(source, label, known_a, shares))
     return said
 
 
-def _shares(source: pa.ChunkedArray, label: pa.ChunkedArray) -> tuple[float, float] | None:
+def _warning(source: str, label: str, a: int, shares: tuple[float, float]) -> str:
+    among = {0: "answered ", 1: "abstained "}.get(a, "")
+    return (
+        f"WARNING: {label} is labelled on {shares[0]:.0%} of the {among}items where {source} is 0 and on "
+        f"{shares[1]:.0%} where it is 1, and {source} is not in the fit: if labels were chosen by it, add it as a judge "
+        "or as the stratum"
+    )
+
+
+def _shares(value: np.ndarray, labelled: np.ndarray) -> tuple[float, float] | None:
     """Coverage where the source is 0 and where it is 1, if they differ by more than chance."""
     from scipy.stats import chi2_contingency
 
-    labelled = pc.is_valid(label).to_numpy().astype(bool)
-    value = pc.fill_null(source.cast(pa.int8()), 2).to_numpy()
     table = np.array([[np.sum(labelled & (value == v)), np.sum(~labelled & (value == v))] for v in (0, 1)])
     if (table.sum(axis=0) == 0).any() or (table.sum(axis=1) == 0).any():
         return None

@@ -66,7 +66,7 @@ def _sensitivity(values: np.ndarray, log_density: np.ndarray, powers: tuple[floa
         return [0.0] * len(values)
     lower, upper = (np.broadcast_to(_weights(log_density, power), values.shape) for power in powers)
     found = array_stats().power_scale_sense(values, lower, upper, *powers, chain_axis=-2, draw_axis=-1)
-    return [float(one) for one in found]
+    return [float(one) if np.isfinite(one) else None for one in found]
 
 
 def _weights(log_density: np.ndarray, power: float) -> np.ndarray:

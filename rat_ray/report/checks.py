@@ -119,6 +119,7 @@ def background(report: ReportInput, configurations: Sequence[Configuration]) -> 
         Column("95 % interval"),
         Column("prior sd"),
         Column("what the labels settle", "prose"),
+        Column("prior against data", "prose", "power-scaling sensitivity"),
     ]
     rows = [
         Row(
@@ -130,6 +131,7 @@ def background(report: ReportInput, configurations: Sequence[Configuration]) -> 
                 range_cell(estimate),
                 number(estimate.prior_sd, 3),
                 estimate.identified or MISSING,
+                estimate.sensitivity or "",
             ],
             group=position == 0,
         )

@@ -12,6 +12,15 @@ MISSING = "–"
 _SEVERITY = {"ok": 0, "warn": 1, "fail": 2}
 
 
+class Powered(NamedTuple):
+    """A prediction-powered estimate beside the model's, and whether the two contradict each other."""
+
+    mean: float
+    low: float
+    high: float
+    disagrees: bool
+
+
 class Estimate(NamedTuple):
     """A posterior mean with its 95 % interval. low and high: the bounds, where the data only bound the quantity."""
 
@@ -23,6 +32,8 @@ class Estimate(NamedTuple):
     high: float | None = None
     sd: float | None = None
     prior_sd: float | None = None
+    sensitivity: str | None = None
+    ppi: Powered | None = None
 
     @property
     def is_finding(self) -> bool:
@@ -63,8 +74,20 @@ def read_summary(summary: pa.Table) -> list[Configuration]:
 
 
 def _estimate(row: dict[str, Any]) -> Estimate:
+    ppi = None
+    if row.get("ppi_mean") is not None:
+        ppi = Powered(row["ppi_mean"], row["ppi_low"], row["ppi_high"], row["ppi_disagrees"] == 1)
     return Estimate(
-        row["mean"], row["q2.5"], row["q97.5"], row["identified"], row["low"], row["high"], row["sd"], row["prior_sd"]
+        mean=row["mean"],
+        q_low=row["q2.5"],
+        q_high=row["q97.5"],
+        identified=row["identified"],
+        low=row["low"],
+        high=row["high"],
+        sd=row["sd"],
+        prior_sd=row["prior_sd"],
+        sensitivity=row.get("sensitivity"),
+        ppi=ppi,
     )
 
 

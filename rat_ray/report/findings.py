@@ -19,7 +19,7 @@ from rat_ray.report.estimates import (
     range_cell,
 )
 from rat_ray.report.html import Column, Row, bullets, details, figure, paragraph, section, table, terms
-from rat_ray.report.names import HEADLINE, STATES, name_of
+from rat_ray.report.names import HEADLINE, QUANTITIES, STATES, name_of
 from rat_ray.report.study import study_points
 from rat_ray.report.table import FOOTNOTES, TITLE, mark, marks_used, result_table
 
@@ -71,7 +71,10 @@ def _bounds(configurations: Sequence[Configuration]) -> str:
         f"{one.config}: {name_of(quantity).symbol} lies between {number(estimate.low)} and {number(estimate.high)}"
         for one in configurations
         for quantity, estimate in one.estimates.items()
-        if estimate.identified == "bounded" and estimate.low is not None and estimate.high is not None
+        if quantity in QUANTITIES
+        and estimate.identified == "bounded"
+        and estimate.low is not None
+        and estimate.high is not None
     ]
     return details("Bounds that the labels set", bullets(lines)) if lines else ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rat_ray.report import checks, findings
+from rat_ray.report import beside, checks, findings
 from rat_ray.report.content import ReportInput
 from rat_ray.report.estimates import Configuration, read_summary
 from rat_ray.report.html import bullets, document, paragraph, section, text
@@ -21,11 +21,13 @@ def render(report: ReportInput) -> str:
         checks.warnings(configurations),
         findings.results(report, configurations),
         findings.against_full(report, configurations),
+        beside.other_estimates(configurations),
         findings.six_states(report),
         findings.observed_patterns(report),
         findings.third_figure(report, configurations),
         checks.judges(report, configurations),
         checks.diagnostics(configurations),
+        beside.predictive(report),
         section("What was left out", bullets(report.notes) if report.notes else paragraph("Nothing was reported.")),
         checks.background(report, configurations),
     ]

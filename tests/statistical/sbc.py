@@ -34,18 +34,16 @@ from rat_ray.model.engines import Draws, EngineSettings
 from rat_ray.model.patterns import patterns
 from rat_ray.model.posterior import design_for, draw_twice
 from rat_ray.model.priors import Beta, Prior
-from rat_ray.model.states import FOLLOWS, PARAMETERS, STATES, UNDEFINED
+from rat_ray.model.states import BITS, FOLLOWS, PARAMETERS, STATES, UNDEFINED
 from rat_ray.model.verdicts import INDEPENDENT, PANEL
 from rat_ray.seeds import seed_for
 from rat_ray.tables import LABEL
 from tests.statistical.runs import Record, fit_digest, run
 from tests.statistical.uniform import Uniformity, uniformity
 
-ENGINE = EngineSettings(chains=2, warmup=600, samples=1500)
+ENGINE = EngineSettings(chains=4, warmup=500, samples=750)
 RANKED = 100  # draws that the truth is ranked among: every 30th
 POOLED = "all: "  # the names of what is pooled over the kinds begin with this
-# What decides whether a fit failed.
-JUDGED = (*PARAMETERS, "p_g", "p_t", "p_a")
 
 
 class Kind(NamedTuple):
@@ -280,7 +278,7 @@ def work(job: Job) -> Record:
     truth, table, design = simulate(job)
     start = time.perf_counter()
     fit_seed = seed_for(1, "sbc fit", job.kind, job.number)
-    drawn, failure, retried = draw_twice(design, ENGINE, fit_seed, (list(JUDGED), DiagnosticsSettings()))
+    drawn, failure, retried = draw_twice(design, ENGINE, fit_seed, (_judged(design), DiagnosticsSettings()))
     seconds = round(time.perf_counter() - start, 3)
     reason = failure if drawn is None else _reason(drawn, design)
     record: Record = {"kind": job.kind, "retried": retried, "failure": reason, "seconds": seconds}
@@ -301,10 +299,16 @@ def _rank(drawn: Draws, column: str, value: float) -> int:
     return int((draws < value).sum())
 
 
+def _judged(design: Design) -> list[str]:
+    """What decides whether a fit failed: every quantity that a user would see, but the bits of information."""
+    return [name for name in design.columns if name not in BITS]
+
+
 def _reason(drawn: Draws, design: Design) -> str | None:
-    values = drawn.values[:, :, [drawn.names.index(design.columns[name]) for name in JUDGED]]
+    names = _judged(design)
+    values = drawn.values[:, :, [drawn.names.index(design.columns[name]) for name in names]]
     stats = SamplerStats(drawn.divergent, drawn.treedepth, drawn.energy, ENGINE.max_treedepth)
-    status = judge_fit(list(JUDGED), values, convergence(values), stats, DiagnosticsSettings())
+    status = judge_fit(names, values, convergence(values), stats, DiagnosticsSettings())
     return status.reason if status.status == FAIL else None
 
 
