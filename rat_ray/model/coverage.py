@@ -41,8 +41,8 @@ def _warning(source: str, label: str, a: int, shares: tuple[float, float]) -> st
     among = {0: "answered ", 1: "abstained "}.get(a, "")
     return (
         f"WARNING: {label} is labelled on {shares[0]:.0%} of the {among}items where {source} is 0 and on "
-        f"{shares[1]:.0%} where it is 1, and {source} is not in the fit: if labels were chosen by it, add it as a judge "
-        "or as the stratum"
+        f"{shares[1]:.0%} where it is 1, and {source} is not in the fit: if labels were chosen by it, add it as a "
+        "judge or as the stratum"
     )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from rat_ray.model import EngineSettings, Fit, Prior, fit, patterns
+from rat_ray.errors import InputError
+from rat_ray.model import EngineSettings, Fit, Prior, fit, fit_together, patterns
 from rat_ray.model.posterior import design_for
 from tests.model.tables import Row, row_of, simulate, table
 
@@ -150,3 +152,37 @@ def test_the_verdict_on_t_of_a_known_abstention_is_set_aside() -> None:
     small = EngineSettings(chains=2, warmup=200, samples=200)
     without = [row if row[1] == 0 else (*row[:3], None) for row in rows]
     assert fit(table(rows, ("t@x",)), engine=small).draws.equals(fit(table(without, ("t@x",)), engine=small).draws)
+
+
+def _two_systems(seed: int) -> dict[str, pa.Table]:
+    """One judge of R on both; r labelled on the first only."""
+    found = {}
+    for name, labelled in (("first", 300), ("second", 0)):
+        found[name] = table(_judged(600, labelled, seed + len(name), ("r@x",)), ("r@x",))
+    return found
+
+
+def test_a_judge_that_was_calibrated_on_one_system_helps_another() -> None:
+    tables = _two_systems(30)
+    together = fit_together(tables, judge_model="independent")
+    alone = fit(tables["second"], judge_model="independent", config="second")
+    shared = row_of(together["second"], "rho")
+    assert shared["sd"] < 0.3 * row_of(alone, "rho")["sd"]
+    assert abs(shared["mean"] - TRUE["rho"]) < 3 * shared["sd"]
+    assert abs(row_of(together["first"], "rho")["mean"] - TRUE["rho"]) < 3 * row_of(together["first"], "rho")["sd"]
+    assert {one.config for one in together.values()} == {"first", "second"}
+    for name in ("tpr[r@x]", "fpr[r@x]"):
+        np.testing.assert_array_equal(*(together[one].draws[name].to_numpy() for one in tables))
+    assert {one.status.status for one in together.values()} == {"ok"}
+
+
+def test_what_a_shared_judge_tells_is_known_before_sampling() -> None:
+    """The second system's rho is identified by the judge's calibration on the first."""
+    together = fit_together(_two_systems(30), judge_model="independent")
+    assert row_of(together["second"], "rho")["identified"] == "identified"
+
+
+def test_systems_with_different_judges_cannot_share_them() -> None:
+    tables = {"a": table([(1, 0, 1, 1)], ("t@x",)), "b": table([(1, 0, 1, 1)], ("t@y",))}
+    with pytest.raises(InputError, match=r"the same judges: 'b' has \['t@y'\]"):
+        fit_together(tables)

@@ -28,7 +28,7 @@ from rat_ray.model.posterior import Sampled, design_for, draws_array, sample
 from rat_ray.model.priors import Prior
 from rat_ray.model.states import ABSTAINED, STATES
 from rat_ray.seeds import seed_for
-from tests.statistical.runs import Record, fit_digest, read, run
+from tests.statistical.runs import Record, fit_digest, read, replace_block, run
 from tests.statistical.truths import ERRORS, TRUTHS, Items, draw, label_table
 
 LEVEL = 0.95
@@ -54,8 +54,8 @@ PARTS = {
     "panel-100": Part("panel", 100, 500),
     "independent-100": Part("independent", 100, 200),
     "panel-30": Part("panel", 30, 200),
-    "panel-100-of-5000": Part("panel", 100, 200, 5000),
-    "independent-100-of-5000": Part("independent", 100, 200, 5000),
+    "panel-100-of-5000": Part("panel", 100, 100, 5000),
+    "independent-100-of-5000": Part("independent", 100, 100, 5000),
 }
 
 
@@ -288,19 +288,25 @@ def _covers(ends: np.ndarray, truth: float) -> np.ndarray:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The table of docs/validation.md."""
+    """The tables of docs/validation.md, one per model and number of labels."""
+    parts: dict[str, list[Row]] = {}
+    for row in rows:
+        model = f"{row.model} ({row.prior})" if row.prior else row.model
+        parts.setdefault(f"**`{model}`, R and T labelled on {row.labels} of {row.items:,} items**", []).append(row)
+    return "\n".join(f"{title}\n\n{_table(part)}" for title, part in parts.items())
+
+
+def _table(rows: Sequence[Row]) -> str:
     head = [
-        "system", "errors", "model", "labels of items", "sets", "coverage %", "MC errors from 95",
-        "too high / too low %", "width", "width, no judges", "coverage, no judges %", "width, labelled rows",
-        "retried", "failed",
+        "system", "judges' errors", "sets", "coverage %", "MC errors from 95", "too high / too low %", "width",
+        "no judges: coverage %", "width", "labelled rows: coverage %", "width", "retried", "failed",
     ]  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for row in rows:
-        model = f"{row.model} ({row.prior})" if row.prior else row.model
         cells = [
-            row.truth, row.errors, model, f"{row.labels} of {row.items}", row.sets, f"{100 * row.coverage:.1f}",
-            f"{row.errors_from_nominal:+.1f}", f"{100 * row.above:.1f} / {100 * row.below:.1f}", f"{row.width:.3f}",
-            f"{row.alone_width:.3f}", f"{100 * row.alone_coverage:.1f}", f"{row.rows_width:.3f}",
+            row.truth, row.errors, row.sets, f"{100 * row.coverage:.1f}", f"{row.errors_from_nominal:+.1f}",
+            f"{100 * row.above:.1f} / {100 * row.below:.1f}", f"{row.width:.3f}", f"{100 * row.alone_coverage:.1f}",
+            f"{row.alone_width:.3f}", f"{100 * row.rows_coverage:.1f}", f"{row.rows_width:.3f}",
             row.retried, row.failed,
         ]  # fmt: skip
         lines.append("| " + " | ".join(map(str, cells)) + " |")
@@ -318,6 +324,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sets", type=int, help="fewer data sets per cell")
     parser.add_argument("--prior", default="", help="panel_lean=2,panel_floor=0.5")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--docs", type=Path, help="also put the tables between the marks in this file")
     given = parser.parse_args(arguments)
     wanted = cases([PARTS[name] for name in given.parts], given.sets, given.prior)
     wanted = [case for case in wanted if case.truth in given.truths and case.errors in given.errors]
@@ -326,7 +333,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         chosen = set(wanted)
         found = [one for one in map(outcome, read(given.out)) if one.case in chosen]
-    print(markdown(summarise(found)))
+    text = markdown(summarise(found))
+    print(text)
+    if given.docs:
+        replace_block(given.docs, "coverage", text)
 
 
 if __name__ == "__main__":

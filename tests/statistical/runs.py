@@ -81,3 +81,13 @@ def _results(jobs: Sequence[Job], work: Callable[[Job], Record], processes: int,
         return map(work, jobs)
     pool = stack.enter_context(multiprocessing.get_context("spawn").Pool(processes))
     return pool.imap(work, jobs, chunksize=2)
+
+
+def replace_block(path: Path, name: str, text: str) -> None:
+    """Put text between the marks `<!-- NAME -->` and `<!-- /NAME -->`. Raises ValueError where they are missing."""
+    first, last = f"<!-- {name} -->\n", f"<!-- /{name} -->\n"
+    before, _, rest = path.read_text(encoding="utf-8").partition(first)
+    _, found, after = rest.partition(last)
+    if not found:
+        raise ValueError(f"{path}: the marks {first.strip()} and {last.strip()} are expected")
+    path.write_text(f"{before}{first}\n{text}\n{last}{after}", encoding="utf-8")
