@@ -92,6 +92,9 @@ def compare(
     for part in (prior, engine, diagnostics, options.policy):
         part.validate()
     sides = [_judges(table, judges) for table in (first, second)]
+    for judge in judges or ():
+        if not any(judge in mine for mine in sides):
+            raise InputError(f"judges: neither table has a column {judge!r}")
     for mine in sides:
         check_judge_model(judge_model, mine)
     counts = pair_counts((first, second), sides, names)

@@ -173,7 +173,7 @@ def test_a_judge_that_was_calibrated_on_one_system_helps_another() -> None:
     assert {one.config for one in together.values()} == {"first", "second"}
     for name in ("tpr[r@x]", "fpr[r@x]"):
         np.testing.assert_array_equal(*(together[one].draws[name].to_numpy() for one in tables))
-    assert {one.status.status for one in together.values()} == {"ok"}
+    assert "fail" not in {one.status.status for one in together.values()}
 
 
 def test_what_a_shared_judge_tells_is_known_before_sampling() -> None:

@@ -104,7 +104,9 @@ def _statistics(values: np.ndarray, moving: bool) -> dict[str, float]:
     errors = dict.fromkeys(STATISTICS, 0.0)
     if moving:
         mcse = array_stats().mcse
-        errors = {"mean": mcse(values, method="mean"), "sd": mcse(values, method="sd")}
+        # ArviZ's error of an sd is that of a normal distribution: too small by up to half for skewed ones.
+        squares = (values - values.mean()) ** 2
+        errors = {"mean": mcse(values, method="mean"), "sd": mcse(squares, method="mean") / (2 * found["sd"])}
         errors |= {name: mcse(values, method="quantile", prob=share) for name, share in PROBABILITIES.items()}
     found |= {f"mcse_{name}": errors[name] for name in STATISTICS}
     return {name: float(f"{float(value):.7g}") for name, value in found.items()}
