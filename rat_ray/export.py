@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from rat_ray.errors import InputError
 from rat_ray.keys import key_of
 from rat_ray.model import identify, merge
+from rat_ray.model.identify import identify_together
 from rat_ray.model.notes import warnings_of
 from rat_ray.model.priors import Prior, parameter_draws
 from rat_ray.model.states import PARAMETERS, derive
@@ -45,7 +46,7 @@ def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
     if results.allocation is not None:
         out.write_table("allocation.parquet", results.allocation.read())
     notes = [*_source_notes(pipeline), *results.notes, *_failure_notes(results.annotations)]
-    notes += fit_notes(results.fitted)
+    notes += fit_notes(results.fitted, pipeline.job.share_judges)
     facts = {
         "notes": notes,
         "prior": key_of(pipeline.job.prior),
@@ -69,7 +70,7 @@ def write_fit(
 ) -> None:
     """Write the results of `rat-ray fit`, print the table and the path. warnings: of what was labelled."""
     write_fits(out, fitted)
-    notes = [*labels.notes.lines(), *warnings, *fit_notes(fitted)]
+    notes = [*labels.notes.lines(), *warnings, *fit_notes(fitted, job.share_judges)]
     if labels.ignored:
         notes.append(f"columns ignored: {', '.join(labels.ignored)}")
     facts = {
@@ -105,13 +106,17 @@ def write_fits(out: OutFolder, fitted: Mapping[str, Fitted]) -> None:
         write_partition(out, "patterns", name, one.patterns)
 
 
-def fit_notes(fitted: Mapping[str, Fitted]) -> list[str]:
-    """What a reader of the fits must know, in words, each with its configuration where there are several."""
+def fit_notes(fitted: Mapping[str, Fitted], shared: bool) -> list[str]:
+    """What a reader of the fits must know, in words, each with its configuration where there are several.
+
+    shared: whether the configurations share their judges' rates.
+    """
     notes = []
+    counts = {name: merge([one.patterns.read()]) for name, one in fitted.items()}
+    known = identify_together(counts) if shared else {name: identify(one) for name, one in counts.items()}
     for name, one in fitted.items():
         where = f"{name}: " if len(fitted) > 1 else ""
-        counts, summary = merge([one.patterns.read()]), one.summary.read()
-        found = [*identify(counts).words, *warnings_of(summary, one.checks.read())]
+        found = [*known[name].words, *warnings_of(one.summary.read(), one.checks.read())]
         notes += [where + text for text in found]
     return notes
 

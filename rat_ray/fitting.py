@@ -122,7 +122,7 @@ def fit_tables(
     sampling = [_sample_stage(settings[name], counted, resources) for name in names]
     sampled = dict(zip(names, runs.run(sampling, "fit", fit_here), strict=True))
     small = len(names) <= SUMMARIES_HERE
-    summing = [_summary_stage(settings[name], counted[name], sampled[name], resources) for name in names]
+    summing = [_summary_stage(settings[name], counted, sampled[name], resources) for name in names]
     summed = dict(zip(names, runs.run(summing, "summarise", small), strict=True))
     checking = [_checks_stage(settings[name], counted[name], sampled[name], resources) for name in names]
     checked = dict(zip(names, runs.run(checking, "check", small), strict=True))
@@ -166,7 +166,7 @@ def _sample_stage(settings: FitSettings, counted: Mapping[str, Table], resources
         settings=settings.posterior,
         worker=PosteriorWorker,
         over={"patterns": patterns},
-        inputs={name: counted[name] for name in settings.together if name != settings.config},
+        inputs=_others(settings, counted),
         schema=tables.posterior_schema([*quantities, *replicated]),
         rows="whole",
         expected_rows=settings.engine.chains * settings.engine.samples,
@@ -174,14 +174,17 @@ def _sample_stage(settings: FitSettings, counted: Mapping[str, Table], resources
     )
 
 
-def _summary_stage(settings: FitSettings, patterns: Table, posterior: Table, resources: Resources) -> Stage:
+def _summary_stage(
+    settings: FitSettings, counted: Mapping[str, Table], posterior: Table, resources: Resources
+) -> Stage:
+    patterns = counted[settings.config]
     return Stage(
         table="summary",
         label=f"summarise {settings.config}",
         settings=settings.summary,
         worker=SummaryWorker,
         over={"posterior": posterior},
-        inputs={"patterns": patterns},
+        inputs={"patterns": patterns, **_others(settings, counted)},
         schema=tables.SUMMARY,
         rows="whole",
         expected_rows=len(_names(settings, patterns)[0]),
@@ -201,6 +204,11 @@ def _checks_stage(settings: FitSettings, patterns: Table, posterior: Table, reso
         rows="whole",
         resources=resources,
     )
+
+
+def _others(settings: FitSettings, counted: Mapping[str, Table]) -> dict[str, Table]:
+    """The count tables of the configurations that share judges with this one."""
+    return {name: counted[name] for name in settings.together if name != settings.config}
 
 
 def _names(settings: FitSettings, patterns: Table) -> tuple[list[str], list[str]]:

@@ -15,7 +15,7 @@ from rat_ray.model.coverage import coverage_warnings
 from rat_ray.model.design import Options
 from rat_ray.model.diagnostics import DiagnosticsSettings, Status
 from rat_ray.model.engines import EngineSettings
-from rat_ray.model.identify import IDENTIFIED, Identification, identify
+from rat_ray.model.identify import IDENTIFIED, Identification, identify_together
 from rat_ray.model.patterns import check_counts, default_judges, judges_of, patterns
 from rat_ray.model.policy import Policy
 from rat_ray.model.posterior import Sampled, item_count, sample_together
@@ -108,7 +108,7 @@ def fit_together(
     counts = {name: _counts(table, judges) for name, table in tables.items()}
     check_judge_model(judge_model, judges_of(next(iter(counts.values()))))
     items = {name: item_count(one, name) for name, one in counts.items()}
-    known = {name: identify(one, options) for name, one in counts.items()}
+    known = identify_together(counts, options)
     judged = judged_quantities(known)
     sampled = sample_together(counts, prior, engine, seed, options, judged, diagnostics)
     fits = {}

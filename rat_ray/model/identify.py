@@ -52,29 +52,40 @@ class Identification(NamedTuple):
 
 
 def identify(counts: pa.Table, options: Options | None = None) -> Identification:
-    """What can be known of every quantity from the patterns in the count table."""
-    options = options or Options()
-    check_items({"the table": to_code(counts)})
-    judges, code = judges_of(counts), informative(to_code(counts))
-    more = _with_the_other_value(code, judges)
-    asked = replace(options, finite=False, replicate=False, prior_only=False)
-    design = design_of({"all": more}, judges, Prior(), asked)
+    """What can be known of every quantity from the patterns in the count table. Raises InputError for no items."""
+    return identify_together({"the table": counts}, options)["the table"]
+
+
+def identify_together(tables: Mapping[str, pa.Table], options: Options | None = None) -> dict[str, Identification]:
+    """The same for several systems that share their judges' rates: what one calibrates, the others profit from.
+
+    rank and parameters are of all systems together; bounds use each system's own patterns.
+    """
+    check_items({name: to_code(table) for name, table in tables.items()})
+    judges = judges_of(next(iter(tables.values())))
+    codes = {name: informative(to_code(table)) for name, table in tables.items()}
+    more = {name: _with_the_other_value(code, judges) for name, code in codes.items()}
+    asked = replace(options or Options(), finite=False, replicate=False, prior_only=False)
+    design = design_of(more, judges, Prior(), asked)
     start = _interior_point(design)
     gradients, slopes = _jacobians(design, start)
     rank, basis = _row_space(slopes)
-    names = list(gradients)
-    shares = output_shares(design, 0)
-    atoms = _atoms(design, code)
-    known = {}
-    for name in names:
-        if not _has_items(name, design, code, judges):
-            known[name] = Known(PRIOR_ONLY)
-        elif _lies_in(gradients[name], basis):
-            known[name] = Known(IDENTIFIED)
-        else:
-            known[name] = _bounds(design, name, code, atoms, shares)
-    known |= {finite_name(name): known[name] for name in (*FINITE, "utility") if name in known}
-    return Identification(rank, len(start), known, tuple(_words(code, known)))
+    labels = np.concatenate([code.labels for code in codes.values()])
+    found = {}
+    for output, (system, code) in enumerate(codes.items()):
+        shares = output_shares(design, output)[design.groups.output_of == output]
+        atoms = _atoms(design, code)
+        known = {}
+        for name, gradient in gradients[output].items():
+            if not _has_items(name, design, code, labels):
+                known[name] = Known(PRIOR_ONLY)
+            elif _lies_in(gradient, basis):
+                known[name] = Known(IDENTIFIED)
+            else:
+                known[name] = _bounds(design, name, code, atoms, shares)
+        known |= {finite_name(name): known[name] for name in (*FINITE, "utility") if name in known}
+        found[system] = Identification(rank, len(start), known, tuple(_words(code, known)))
+    return found
 
 
 def _interior_point(design: Design) -> np.ndarray:
@@ -91,12 +102,17 @@ def _point(design: Design, values: np.ndarray) -> Point:
     return Point(values[: splits * groups].reshape(splits, groups), values[splits * groups :])
 
 
-def _jacobians(design: Design, start: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The gradient of each quantity, and (patterns, parameters) of the pattern probabilities, by complex steps."""
+def _jacobians(design: Design, start: np.ndarray) -> tuple[list[dict[str, np.ndarray]], np.ndarray]:
+    """Per output the gradient of each quantity, and (patterns, parameters) of the pattern probabilities.
+
+    By complex steps, exact to rounding.
+    """
     moved = [_point(design, start + 1j * _STEP * step) for step in np.eye(len(start))]
     slopes = np.stack([pattern_probabilities(design, point).imag / _STEP for point in moved], axis=1)
-    derived = [quantities(design, point) for point in moved]
-    gradients = {name: np.array([one[name].imag / _STEP for one in derived]) for name in derived[0]}
+    gradients = []
+    for output in range(len(design.groups.names)):
+        derived = [quantities(design, point, output) for point in moved]
+        gradients.append({name: np.array([one[name].imag / _STEP for one in derived]) for name in derived[0]})
     return gradients, slopes
 
 
@@ -162,22 +178,26 @@ def _lies_in(gradient: np.ndarray, basis: np.ndarray) -> bool:
     return bool(np.linalg.norm(rest) <= 1e-6 * norm)
 
 
-def _has_items(name: str, design: Design, code: Code, judges: Sequence[str]) -> bool:
-    """Whether any item may be one of those that the quantity is a share of."""
-    modelled = code.labels[code.use != CALIBRATION]
+def _has_items(name: str, design: Design, code: Code, judged: np.ndarray) -> bool:
+    """Whether any item may be one of those that the quantity is a share of.
+
+    judged: labels of all items whose verdicts tell of the judges' rates, (patterns, 3 + judges).
+    """
     if name in design.ratios:
+        modelled = code.labels[code.use != CALIBRATION]
         return bool(agreement(modelled)[:, design.ratios[name][1]].any())
     if name in BITS:
         return True
+    judges = design.sides[0].judges
+    every_two = itertools.combinations(range(len(judges)), 2)
+    both = dict(zip((pair.name for pair in design.pairs), every_two, strict=False))  # pairs: of a panel only
+    if name in both:
+        return bool((judged[:, [len(TRUSTED) + j for j in both[name]]] != MISSING).all(axis=1).any())
     rate, _, rest = name.removesuffix("]").removesuffix(",a=1").partition("[")
-    states = judged_states(judges)
-    if rate == "cor":
-        both = [judges.index(judge) for judge in rest.split(",")]
-        seen = code.labels[(code.labels[:, [len(TRUSTED) + j for j in both]] != MISSING).all(axis=1)]
-        return bool(len(seen))
-    index = list(judges).index(rest)
-    wanted = {"tpr": states[index] == 1, "fpr": states[index] == 0}.get(rate, STATES[:, 1] == 1)
-    seen = code.labels[code.labels[:, len(TRUSTED) + index] != MISSING]
+    index = judges.index(rest)
+    truth = judged_states(judges)[index]
+    wanted = {"tpr": truth == 1, "fpr": truth == 0}.get(rate, STATES[:, 1] == 1)
+    seen = judged[judged[:, len(TRUSTED) + index] != MISSING]
     return bool(agreement(seen)[:, wanted].any())
 
 

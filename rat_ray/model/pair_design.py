@@ -1,6 +1,7 @@
 """Two systems on the same questions: their joint pattern counts, and the joint fit's design.
 
-The pair has 6 x 6 joint states, 18 where both had the same context on every question, since R is one variable then.
+The pair has 6 x 6 joint states; 18 where both had the same context on every question, since R is one variable then;
+18 + 36 where they had it on some.
 Each system's judges err as in its own fit, given its own state and independent of the other system's judges.
 """
 
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy.linalg import block_diag
 
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.model.design import Design, Groups, Options, agreement, side_of
@@ -35,7 +37,7 @@ from rat_ray.model.strata import MOST_STRATA, read_strata
 from rat_ray.tables import LABEL
 
 SIDES = ("first", "second")
-FLOOR = 0.1  # of a split's concentration: below it the sampler has a hard time with states that hardly occur
+FLOOR = 0.3  # of a split's concentration: below it the sampler has a hard time with states that hardly occur
 
 
 class PairCounts(NamedTuple):
@@ -227,10 +229,10 @@ def _code(
 
 def pair_design(counts: PairCounts, judges: Sequence[Sequence[str]], prior: Prior, options: Options) -> Design:
     """The joint fit. Its ratios are named `first:p_g`, `second:p_g` and so on."""
-    tree = tree_of_pair(bool(counts.same[counts.both].all()))
+    tree, alike = pair_tree(counts)
     first, second = tree.side_state
     agree = agreement(counts.codes[0].labels)[:, first] & agreement(counts.codes[1].labels)[:, second]
-    agree &= ~counts.same[:, None] | (STATES[first, 0] == STATES[second, 0])
+    agree &= ~counts.both[:, None] | (counts.same[:, None] == alike)
     code = counts.codes[0]
     share = np.bincount(code.stratum, weights=code.stands_for, minlength=len(code.strata))
     weighted = not np.array_equal(code.stands_for, code.n)
@@ -247,7 +249,7 @@ def pair_design(counts: PairCounts, judges: Sequence[Sequence[str]], prior: Prio
     }
     return Design(
         tree=tree,
-        splits=np.array(split_priors(tree, prior)),
+        splits=np.array(split_priors(tree, alike, prior)),
         items=Items(
             agree=agree,
             verdicts=tuple(one.labels[:, len(TRUSTED) :] for one in counts.codes),
@@ -263,27 +265,46 @@ def pair_design(counts: PairCounts, judges: Sequence[Sequence[str]], prior: Prio
     )
 
 
-def split_priors(tree: Tree, prior: Prior) -> list[Beta]:
+def pair_tree(counts: PairCounts) -> tuple[Tree, np.ndarray]:
+    """The pair's states, and which of them, (states,), are those of a question with the same context.
+
+    Where only some questions had the same context, the first split says whether a question had: R is one variable on
+    these, and may differ more often on the others than over all.
+    """
+    same = counts.same[counts.both]
+    if same.all() or not same.any():
+        tree = tree_of_pair(bool(same.all()))
+        return tree, np.full(len(tree.on_yes), bool(same.all()))
+    one, two = tree_of_pair(True), tree_of_pair(False)
+    alike = np.arange(len(one.on_yes) + len(two.on_yes)) < len(one.on_yes)
+    return Tree(
+        np.column_stack([alike, block_diag(one.on_yes, two.on_yes).astype(bool)]),
+        np.column_stack([~alike, block_diag(one.on_no, two.on_no).astype(bool)]),
+        np.concatenate([one.side_state, two.side_state], axis=1),
+    ), alike
+
+
+def split_priors(tree: Tree, alike: np.ndarray, prior: Prior) -> list[Beta]:
     """Each split's Beta: that of the system's own parameter, weakened by the prior share of the other system's branch.
 
     So each system alone has about the prior of its own fit (for a Dirichlet prior of the states exactly so, but for the
-    floor), and what the two have in common is left to the data.
+    floor), and what the two have in common is left to the data. tree, alike: of `pair_tree`.
     """
     found = []
+    mixed = bool(alike.any() and not alike.all())
     for split in range(tree.on_yes.shape[1]):
         yes, below = tree.on_yes[:, split], tree.on_yes[:, split] | tree.on_no[:, split]
+        if mixed and below.all():
+            found.append((sum(prior.rho) / 2, sum(prior.rho) / 2))
+            continue
         side = _split_side(tree, yes, below)
         here = [tree.side_state[k][below] for k in range(2)]
         a, b = _own_beta(np.unique(here[side]), np.unique(tree.side_state[side][yes]), prior)
-        share = _share(np.unique(here[1 - side]), prior)
-        if _same_context(tree) and len(np.unique(STATES[here[1 - side], 0])) == 1:
+        share = _share(np.unique(here[1 - side]), prior) * (0.5 if mixed else 1.0)
+        if alike[below].all() and len(np.unique(STATES[here[1 - side], 0])) == 1:
             share /= _share(np.flatnonzero(STATES[:, 0] == STATES[here[1 - side][0], 0]), prior)
         found.append((max(a * share, min(a, FLOOR)), max(b * share, min(b, FLOOR))))
     return found
-
-
-def _same_context(tree: Tree) -> bool:
-    return bool((STATES[tree.side_state[0], 0] == STATES[tree.side_state[1], 0]).all())
 
 
 def _split_side(tree: Tree, yes: np.ndarray, below: np.ndarray) -> int:

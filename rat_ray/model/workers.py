@@ -14,7 +14,7 @@ from rat_ray.model.design import Options
 from rat_ray.model.diagnostics import DiagnosticsSettings
 from rat_ray.model.engines import EngineSettings, program_digest
 from rat_ray.model.fit import judged_quantities
-from rat_ray.model.identify import identify
+from rat_ray.model.identify import identify_together
 from rat_ray.model.pair_design import read_pair_table
 from rat_ray.model.patterns import check_judges, merge, patterns
 from rat_ray.model.policy import Policy
@@ -78,6 +78,7 @@ class SummarySettings:
     policy: Policy = field(default_factory=Policy)
     diagnostics: DiagnosticsSettings = field(default_factory=DiagnosticsSettings)
     max_treedepth: int = 10
+    together: tuple[str, ...] = ()
 
     def validate(self) -> None:
         """Raise InputError for an impossible prior or threshold."""
@@ -146,6 +147,7 @@ class FitSettings:
             policy=self.policy,
             diagnostics=self.diagnostics,
             max_treedepth=self.engine.max_treedepth,
+            together=self.together,
         )
 
     @property
@@ -204,14 +206,20 @@ class PosteriorWorker:
     def __call__(self, rows: Mapping[str, pa.Table]) -> pa.Table:
         mine = self._settings
         own = merge([rows["patterns"]])
-        # The order of the configurations is the same for each of them: they get draws of one and the same fit.
-        tables = {name: self._others.get(name, own) for name in mine.together} or {mine.config: own}
+        tables = _together(mine.config, mine.together, own, self._others)
         options = Options(judge_model=mine.judge_model, policy=mine.policy)
         for name, table in tables.items():
             item_count(table, name)
-        judged = judged_quantities({name: identify(table, options) for name, table in tables.items()})
+        judged = judged_quantities(identify_together(tables, options))
         sampled = sample_together(tables, mine.prior, mine.engine, mine.seed, options, judged, mine.retry)[mine.config]
         return sampled.draws.replace_schema_metadata(_metadata(sampled))
+
+
+def _together(
+    config: str, together: tuple[str, ...], own: pa.Table, others: Mapping[str, pa.Table]
+) -> dict[str, pa.Table]:
+    """The count tables of one fit, in an order that is the same for each of its configurations."""
+    return {name: others.get(name, own) for name in together} or {config: own}
 
 
 def _metadata(sampled: Sampled) -> dict[bytes, bytes]:
@@ -224,13 +232,20 @@ def _metadata(sampled: Sampled) -> dict[bytes, bytes]:
 
 
 class SummaryWorker:
-    """All draws of one configuration in, its summary out; the count tables are an input that is read whole."""
+    """All draws of one configuration in, its summary out; the count tables are an input that is read whole.
+
+    Where judges are shared, the other configurations' count tables are inputs by their names.
+    """
 
     def __init__(self, settings: SummarySettings, inputs: Mapping[str, Input]) -> None:
         settings.validate()
         self._settings = settings
         self._counts = merge([inputs["patterns"].read()])
         item_count(self._counts, settings.config)
+        others = {name: merge([table.read()]) for name, table in inputs.items() if name in settings.together}
+        tables = _together(settings.config, settings.together, self._counts, others)
+        self._options = Options(judge_model=settings.judge_model, policy=settings.policy)
+        self._known = identify_together(tables, self._options)[settings.config]
 
     def __call__(self, rows: Mapping[str, pa.Table]) -> pa.Table:
         draws, mine = rows["posterior"], self._settings
@@ -243,7 +258,8 @@ class SummaryWorker:
             mine.diagnostics,
             mine.config,
             float(seconds) if seconds else None,
-            options=Options(judge_model=mine.judge_model, policy=mine.policy),
+            self._known,
+            self._options,
             max_treedepth=mine.max_treedepth,
             failure=failure.decode() if failure else None,
         )

@@ -183,7 +183,9 @@ def test_very_many_items(most: int) -> None:
 
 @MODELS
 def test_very_many_items_with_judges(model: str) -> None:
-    rows: list[Row] = [(*row, v, w) for row in [*BASE, (None, 0, None), (None, 1, None)] for v in (0, 1) for w in (0, 1)]
+    rows: list[Row] = [
+        (*row, v, w) for row in [*BASE, (None, 0, None), (None, 1, None)] for v in (0, 1) for w in (0, 1)
+    ]
     rows = [row if row[1] == 0 else (*row[:4], None) for row in rows]
     rng = np.random.default_rng(1)
     n = rng.integers(1, 10**7, len(rows)).tolist()
@@ -245,7 +247,7 @@ def test_a_stratum_with_calibration_rows_only() -> None:
 
 
 def test_no_item_of_a_kind_has_no_share() -> None:
-    """Among items that never abstained no share has nothing to be a share of, but some quantities may: null, not NaN."""
+    """A share of nothing is null, not NaN."""
     result = fit(table([(1, 1, None)] * 10), engine=QUICK)
     for row in result.summary.to_pylist():
         assert row["mean"] is None or math.isfinite(row["mean"]), row["quantity"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -54,8 +55,8 @@ def test_the_priors_in_conf_are_what_they_are_called() -> None:
     assert kept == {name: _prior("uniform")[name] for name in kept}
 
 
-def _prior(name: str) -> dict[str, object]:
-    found: dict[str, object] = yaml.safe_load((CONF / "prior" / f"{name}.yaml").read_text())
+def _prior(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((CONF / "prior" / f"{name}.yaml").read_text())
     return found
 
 
@@ -70,7 +71,7 @@ def test_a_prior_that_is_no_beta_is_refused(value: object) -> None:
 )
 def test_a_panel_prior_that_makes_no_sense_is_refused(name: str, value: float) -> None:
     with pytest.raises(InputError, match=rf"prior.{name} = .*give a number from"):
-        Prior(**{name: value}).validate()
+        Prior(**{name: value}).validate()  # type: ignore[arg-type]
 
 
 def _prior_draws(judge_model: str, prior: Prior) -> pa.Table:
@@ -92,7 +93,7 @@ def test_the_prior_alone_ignores_the_counts() -> None:
 
 
 def test_the_prior_of_a_panel_leans_to_right_verdicts() -> None:
-    """Answered at R = 1 and right, two judges: a Dirichlet(.5 + l .64, .5 + l .16, .5 + l .16, .5 + l .04), l = lean."""
+    """A right answer at R = 1, two judges: a Dirichlet(.5 + l .64, .5 + l .16, .5 + l .16, .5 + l .04), l = lean."""
     lean, right = 3.0, 0.8
     draws = _prior_draws("panel", Prior(panel_lean=lean, panel_right=right))
     expected = (2 * 0.5 + lean * right) / (4 * 0.5 + lean)

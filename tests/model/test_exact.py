@@ -12,7 +12,8 @@ from rat_ray.model import Prior, fit
 from tests.model.oracle import Posterior, completions, exact_draws, exact_moments, exact_posterior
 from tests.model.tables import Row, row_of, simulate, table
 
-JEFFREYS = Prior(*[(0.5, 0.5)] * 8)
+HALF = (0.5, 0.5)
+JEFFREYS = Prior(HALF, HALF, HALF, HALF, HALF, HALF, HALF, HALF)
 SYMMETRIC = Prior(rho=(3.0, 3.0), alpha0=(1.0, 2.0), alpha1=(1.0, 2.0))  # a Dirichlet(1, ..., 1) of the six states
 PRIORS = {"uniform": Prior(), "jeffreys": JEFFREYS, "states": SYMMETRIC}
 ITEMS = 9

@@ -186,7 +186,7 @@ def test_information_is_the_mutual_information_given_a() -> None:
     draws = fit(table([(1, 0, 1), (0, 1, None), (1, 0, 0), (0, 0, 1)]), engine=SMALL).draws
     for row in draws.slice(0, 20).to_pylist():
         rho, a, t = row["rho"], (row["alpha[0]"], row["alpha[1]"]), (row["tau[0]"], row["tau[1]"])
-        mass = {}
+        mass: dict[tuple[int | None, ...], float] = {}
         for r in (0, 1):
             p_r = rho if r else 1 - rho
             mass[r, 1, None, int(r == 0)] = p_r * a[r]
@@ -293,7 +293,7 @@ def test_count_tables_made_by_others_are_checked() -> None:
 
 def test_what_is_no_table_of_labels_is_refused() -> None:
     with pytest.raises(InputError, match=r"not a dict; see pyarrow.Table.from_pandas"):
-        fit({"r": [1], "a": [0], "t": [1]})  # type: ignore[arg-type]
+        fit({"r": [1], "a": [0], "t": [1]})
     with pytest.raises(InputError, match="column 'r' occurs 2 times"):
         fit(pa.Table.from_arrays([pa.array([1])] * 4, names=["r", "r", "a", "t"]))
 

@@ -152,9 +152,7 @@ def test_a_cell_that_happens_to_be_empty_does_not_hide_what_its_labels_say() -> 
 
 def test_words_say_why_and_what_follows() -> None:
     (p_g,) = _identify([(r if a == 0 else None, a, t) for r, a, t in COMPLETE]).words
-    assert p_g == (
-        "labels on answered items only: P(G=1) lies between 0.400 and 0.700 whatever the missing labels are"
-    )
+    assert p_g == ("labels on answered items only: P(G=1) lies between 0.400 and 0.700 whatever the missing labels are")
     words = _identify([(None, a, None) for _, a, _ in COMPLETE]).words
     assert words[0] == "neither R nor T is labelled: the labels say nothing of P(G=1), what is shown is the prior"
     assert words[1].startswith("neither R nor T is labelled: P(T=1) lies between 0.000 and 0.700")

@@ -71,7 +71,7 @@ def test_a_judge_of_a_and_verdicts_on_t_where_a_is_unknown(model: str) -> None:
 
 
 def _shared_errors(items: int, labelled: int, seed: int) -> list[Row]:
-    """Two judges of t that make the same mistakes: on a hard item, three in ten, both are wrong, else both are right."""
+    """Two judges of t that make the same mistakes: on three items in ten both are wrong, else both are right."""
     rng = np.random.default_rng(seed)
     rows: list[Row] = []
     for index, (r, a, t) in enumerate(simulate(items, seed, 0.6, (0.5, 0.15), (0.2, 0.75)).tolist()):

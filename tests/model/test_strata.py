@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -105,7 +106,11 @@ def test_strata_with_all_labels_have_the_exact_posterior() -> None:
         rho = rng.beta(1 + a1 + w1 + s1, 1 + a + w + s, draws)
         alpha0, alpha1 = rng.beta(1 + a, 1 + w + s, draws), rng.beta(1 + a1, 1 + w1 + s1, draws)
         tau1 = rng.beta(1 + s1, 1 + w1, draws)
-        theta[name] = {"rho": rho, "abstained": (1 - rho) * alpha0, "p_g": (1 - rho) * alpha0 + rho * (1 - alpha1) * tau1}
+        theta[name] = {
+            "rho": rho,
+            "abstained": (1 - rho) * alpha0,
+            "p_g": (1 - rho) * alpha0 + rho * (1 - alpha1) * tau1,
+        }
     mixed = {key: share * theta["x"][key] + (1 - share) * theta["y"][key] for key in theta["x"]}
     mixed["alpha[0]"] = mixed.pop("abstained") / (1 - mixed["rho"])  # of all items at R = 0, not a mean of the strata's
     for name, values in mixed.items():
@@ -145,7 +150,7 @@ def test_one_stratum_is_none() -> None:
 
 def test_strata_that_cannot_be_used_are_refused() -> None:
     labels = table([(1, 0, 1), (0, 1, None), (1, 0, 0)])
-    bad = {
+    bad: dict[str, dict[str, list[Any]]] = {
         "both 'stratum' and 'inclusion'": {"stratum": ["a", "b", "c"], "inclusion": [0.5, 0.5, 0.5]},
         "column 'stratum': row 2 is blank": {"stratum": ["a", None, "c"]},
         "column 'inclusion': row 3 is blank": {"inclusion": [0.5, 0.5, None]},
@@ -232,7 +237,9 @@ def test_failed_rows_are_as_if_they_were_not_there_and_counted() -> None:
     assert pc.sum(counted["n"]).as_py() == len(failed)
     both = table([*rows, *failed], ("t@x",)).append_column("error", errors)
     use = pa.array(["calibration"] * (len(rows) + len(failed)))
-    assert pc.sum(patterns(both.append_column("use", use), ["t@x"]).filter(pc.field("use") == "failed")["n"]).as_py() == 10
+    assert (
+        pc.sum(patterns(both.append_column("use", use), ["t@x"]).filter(pc.field("use") == "failed")["n"]).as_py() == 10
+    )
 
 
 def _chosen_by(source: str, labelled_where: int) -> pa.Table:
@@ -248,12 +255,12 @@ def _chosen_by(source: str, labelled_where: int) -> pa.Table:
 
 def test_labels_chosen_by_a_source_outside_the_fit_are_told() -> None:
     labels = _chosen_by("t@gpt4", 1)
-    (r, t) = coverage_warnings(labels, [])
-    assert r.startswith("WARNING: r is labelled on ")
-    assert "of the items where t@gpt4 is 0 and on" in r
-    assert "t@gpt4 is not in the fit" in t
+    said = coverage_warnings(labels, [])
+    assert len(said) == 3  # r where a = 0 and where a = 1, t where a = 0
+    assert said[0].startswith("WARNING: r is labelled on 20% of the answered items where t@gpt4 is 0 and on 81% where")
+    assert all("t@gpt4 is not in the fit" in one for one in said)
     assert coverage_warnings(labels, ["t@gpt4"]) == []
-    assert [note for note in fit(labels, judges=[], engine=SMALL).notes if "WARNING" in note] == [r, t]
+    assert [note for note in fit(labels, judges=[], engine=SMALL).notes if "WARNING" in note] == said
     assert not [note for note in fit(labels, engine=SMALL).notes if "WARNING" in note]
 
 
@@ -266,5 +273,18 @@ def test_labels_chosen_at_random_or_by_a_raise_no_alarm() -> None:
             (r if k else None, a, t if k and a == 0 else None, a, r, int(rng.random() < 0.5))
             for (r, a, t), k in zip(states, known, strict=True)
         ]
-        # a@rule is a, which is in the fit; r@right goes with a, but says no more about the choice; r@noise says nothing.
+        # a@rule is a, which is in the fit; r@right goes with a, but says no more about the choice.
         assert coverage_warnings(table(rows, ("a@rule", "r@right", "r@noise")), []) == [], chance
+
+
+def test_a_stratum_in_the_fit_explains_the_choice() -> None:
+    """Labels were chosen by the kind of question; a judge outside the fit goes with the kind."""
+    rows, kinds, chosen = _two_kinds(1)
+    rng = np.random.default_rng(3)
+    judged = [
+        (*row, int(rng.random() < (0.9 if kind == "hard" else 0.1)))
+        for row, kind in zip(_hide(rows, chosen), kinds, strict=True)
+    ]
+    labels = table(judged, ("t@x",))
+    assert coverage_warnings(labels, []) != []
+    assert coverage_warnings(labels.append_column("stratum", pa.array(kinds)), []) == []

@@ -40,9 +40,9 @@ def read_case(name: str) -> Case:
     """The data and the model of a folder."""
     folder = FOLDER / name
     model = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-    prior = Prior(**{key: tuple(value) if isinstance(value, list) else value for key, value in model["prior"].items()})
+    betas: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in model["prior"].items()}
     options = Options(model["judge_model"], Policy(**model["policy"]))
-    return Case(name, _read_counts(folder / "data.csv"), prior, options)
+    return Case(name, _read_counts(folder / "data.csv"), Prior(**betas), options)
 
 
 def read_reference(name: str) -> dict[str, dict[str, float]]:
@@ -70,7 +70,7 @@ def write_case(case: Case) -> None:
 
 
 def write_reference(name: str, how: dict[str, Any], numbers: dict[str, dict[str, float]]) -> None:
-    """The numbers, rounded to two digits more than they are good for."""
+    """The numbers; how: what made them."""
     _write_json(FOLDER / name / "reference.json", {"how": how, "quantities": numbers})
 
 
@@ -88,7 +88,7 @@ def _read_counts(path: Path) -> pa.Table:
 
 
 def numbers_of(case: Case, engine: EngineSettings, seed: int) -> dict[str, dict[str, float]]:
-    """Sample a case: every quantity's mean, sd and quantiles, each with its Monte Carlo error (0 where it is constant)."""
+    """Sample a case: every quantity's mean, sd and quantiles with their Monte Carlo errors, 0 where it is constant."""
     sampled = sample(case.counts, case.prior, engine, seed, case.name, case.options)
     if sampled.failure:
         raise RuntimeError(f"{case.name}: {sampled.failure}")

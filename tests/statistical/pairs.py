@@ -190,7 +190,9 @@ def run_case(case: Case) -> Outcome:
     start = time.perf_counter()
     joint = fit_jointly(made, case)
     seconds = time.perf_counter() - start
-    first, second = (_alone(table, made.judges, f"{case.cell}/{case.number}/{k}") for k, table in enumerate(made.tables))
+    first, second = (
+        _alone(table, made.judges, f"{case.cell}/{case.number}/{k}") for k, table in enumerate(made.tables)
+    )
     apart = first - second
     low, high = np.quantile(apart, QUANTILES)
     return Outcome(

@@ -1,7 +1,8 @@
 """Real judges with shared errors: does the 95 % interval of P(T=1) hold people's rate when few items have a label?
 
 1,490 answers to 301 questions (EHSK/OpenQA-eval), each judged by people, GPT-4, text-davinci-003 and BEM. A split keeps
-people's label on 50 or 150 items and hides the rest. `python -m tests.statistical.real_judges` writes docs/validation.md.
+people's label on 50 or 150 items and hides the rest. `python -m tests.statistical.real_judges` writes its section of
+docs/validation.md.
 """
 
 from __future__ import annotations
@@ -173,16 +174,19 @@ def section(answers: Answers, results: Sequence[Result], seconds: float) -> str:
     splits = results[0].splits
     return f"""{HEADING}
 
-{len(answers.truth):,} answers to 301 Natural Questions (EHSK/OpenQA-eval), each judged by people (P(T=1) = {answers.rate:.3f}), GPT-4 (13 verdicts missing), text-davinci-003 and
-BEM (above {BEM_THRESHOLD}; one missing). People's labels are kept on 50 or 150 answers drawn at random, the verdicts on all; {splits} splits; every answer counts as answered (a = 0)
-and R was never observed. Coverage: the share of splits whose 95 % interval holds people's rate, with its Monte Carlo error. `panel` and `independent` are
-the two models of the judges' errors under the default priors; `labels only` is the exact Beta interval of the labelled answers; PPI++ is that of `rat_ray.model.ppi`.
+{len(answers.truth):,} answers to 301 Natural Questions (EHSK/OpenQA-eval), each judged by people
+(P(T=1) = {answers.rate:.3f}), GPT-4 (13 verdicts missing), text-davinci-003 and BEM (above {BEM_THRESHOLD}; one
+missing). People's labels are kept on 50 or 150 answers drawn at random, the verdicts on all, in {splits} splits; every answer
+counts as answered (a = 0), and R was never observed. Coverage: the share of splits whose 95 % interval holds people's
+rate, with its Monte Carlo error. `panel` and `independent` are the two models of the judges' errors under the default priors; `labels only` is the exact Beta
+interval of the labelled answers; PPI++ is that of `rat_ray.model.ppi`.
 
 {table_of(results)}
 
-The three judges share errors: `independent` takes their agreement for certainty and its interval misses people's rate.
+The bar is .90 for `panel` at both sizes. The three judges share errors: `independent` takes their agreement for
+certainty, and its interval misses people's rate.
 
-`python -m tests.statistical.real_judges --splits {splits}` ({seconds / 60:.0f} minutes on one core)
+Made by `python -m tests.statistical.real_judges --splits {splits}` ({seconds / 60:.0f} minutes on a shared core).
 """
 
 

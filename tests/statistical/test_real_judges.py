@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from rat_ray.model import Prior
+from rat_ray.model.verdicts import INDEPENDENT, PANEL
 from tests.statistical.real_judges import (
-    INDEPENDENT,
     ITEMS_OF_DATA,
     LABELLED_ONLY,
-    PANEL,
     PPI,
     SIZES,
     Answers,
