@@ -303,7 +303,8 @@ def split_priors(tree: Tree, alike: np.ndarray, prior: Prior) -> list[Beta]:
         share = _share(np.unique(here[1 - side]), prior) * (0.5 if mixed else 1.0)
         if alike[below].all() and len(np.unique(STATES[here[1 - side], 0])) == 1:
             share /= _share(np.flatnonzero(STATES[:, 0] == STATES[here[1 - side][0], 0]), prior)
-        found.append((max(a * share, min(a, FLOOR)), max(b * share, min(b, FLOOR))))
+        share = max(share, min(1.0, FLOOR / min(a, b)))  # of both: the mean stays that of the system's own prior
+        found.append((a * share, b * share))
     return found
 
 

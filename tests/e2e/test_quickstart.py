@@ -112,6 +112,7 @@ def test_every_table_of_the_store_has_its_schema(quickstart: Quickstart) -> None
         "contexts": tables.CONTEXTS,
         "verdicts": tables.VERDICTS,
         "summary": tables.SUMMARY,
+        "checks": tables.CHECKS,
         "allocation": tables.ALLOCATION,
     }
     for kind, schema in schemas.items():
@@ -136,6 +137,34 @@ def test_joins_on_ids_lose_no_row(quickstart: Quickstart) -> None:
     for table in quickstart.tables("answers"):
         for given in table.read().column("context_ids").to_pylist():
             assert set(given) <= passages
+
+
+def test_generators_with_the_same_passages_have_the_same_context(quickstart: Quickstart) -> None:
+    contexts = {
+        name: table.column("context").to_pylist()
+        for name, table in read_partitions(quickstart.out / "annotations").items()
+    }
+    assert contexts["bm25-gemma3_270m_policy"] == contexts["bm25-gemma3_270m_eager"]
+    assert contexts["bm25-gemma3_270m_policy"] != contexts["hybrid-gemma3_270m_policy"]
+    assert None not in contexts["bm25-gemma3_270m_policy"]
+
+
+def test_its_systems_can_be_compared(quickstart: Quickstart) -> None:
+    quick = ["engine.chains=2", "engine.warmup=300", "engine.samples=300"]
+    run = f"run={quickstart.out}"
+    printed = succeed("compare", run, "out=ranks", "judges=[t@local]", *quick, cwd=quickstart.folder)
+    comparison = pq.read_table(quickstart.folder / "ranks" / "comparison.parquet")
+    tables.check_table(comparison, tables.COMPARISON, "comparison")
+    same = {
+        (row["first"], row["second"]): row["same_context"]
+        for row in comparison.filter(pc.equal(comparison.column("quantity"), "p_g")).to_pylist()
+    }
+    assert len(same) == 6
+    assert same["bm25-gemma3_270m_policy", "bm25-gemma3_270m_eager"] == QUESTIONS
+    ranks = pq.read_table(quickstart.folder / "ranks" / "ranks.parquet")
+    tables.check_table(ranks, tables.RANKS, "ranks")
+    assert sum(ranks.column("p_best").to_pylist()) == pytest.approx(1)
+    assert "P(best)" in printed
 
 
 def test_shared_work_is_done_once(quickstart: Quickstart) -> None:

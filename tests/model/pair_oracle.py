@@ -1,7 +1,7 @@
 """The exact posterior of two systems on the same questions: a tree of independent Betas, completions summed over.
 
 The order of the tree is r of both, a of both, t of both; with the same context there is one r. Written apart from the
-product: it shares no code with it but `Prior`.
+product: it shares nothing with it but `Prior` and the floor of a split's prior.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ import numpy as np
 from scipy.special import betaln
 
 from rat_ray.model import Prior
+from rat_ray.model.pair_design import FLOOR
 from tests.model.tables import Row
 
 STATES = [(0, 1, None), (0, 0, 0), (0, 0, 1), (1, 1, None), (1, 0, 0), (1, 0, 1)]
 GOOD = (0, 5)
-FLOOR = 0.1  # as docs/model.md says of the pair's prior
-
 Path = tuple[int | None, ...]  # r1, r2, a1, a2, t1, t2 decided so far; None where T is undefined
 Pair = tuple[int, int]  # states of the two systems
 
@@ -66,7 +65,8 @@ def _beta(path: Path, same: bool, prior: Prior) -> tuple[float, float]:
     share = _chance(theirs, prior)
     if same and theirs:
         share /= _chance(theirs[:1], prior)
-    return max(beta[0] * share, min(beta[0], FLOOR)), max(beta[1] * share, min(beta[1], FLOOR))
+    share = max(share, min(1.0, FLOOR / min(beta)))
+    return beta[0] * share, beta[1] * share
 
 
 def _chance(path: Path, prior: Prior) -> float:

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import pyarrow as pa
 import pytest
 
 from rat_ray.report import figures
 from rat_ray.report.estimates import read_summary
 from rat_ray.report.page import ReportInput, render
+from rat_ray.tables import CHECKS
 from tests.report.made_up import CONFIGS, MEANS, allocation, draws, full_report, patterns, summary
 
 VOID = {"meta", "br", "wbr", "link", "img", "hr"}
@@ -138,6 +140,26 @@ def test_a_fit_of_labels_has_three_plots_too() -> None:
     without_draws = Reader(render(replace(report, draws={})))
     assert without_draws.tags.count("svg") == 3
     assert "How good the judges are" in without_draws.text
+
+
+def test_other_estimates_and_checks_stand_beside_the_models() -> None:
+    powered = {"ppi_mean": 0.701, "ppi_low": 0.655, "ppi_high": 0.747, "ppi_disagrees": 1}
+    rows = [
+        {"config": CONFIGS[0], "part": part, "pattern": pattern, "observed": 31.0, "mean": 12.5, "q2.5": 1.0}
+        | {"q97.5": 20.0, "tail": tail}
+        for part, pattern, tail in (("labels", "all", 0.42), ("verdicts", "all", 0.003), ("labels", "r=1 a=0 t=1", 0.9))
+    ]
+    report = replace(
+        full_report(),
+        summary=summary(changes={"p_g": powered}),
+        predictive=pa.Table.from_pylist(rows, schema=CHECKS),
+    )
+    read = Reader(render(report))
+    shown = [[cell.strip() for cell in row] for row in read.rows]
+    assert [CONFIGS[0], "P(G=1)", ".47 [.37, .57]", "–", ".70 [.66, .75]", "yes"] in shown
+    assert [CONFIGS[0], "verdicts", "31.0", "12.5", ".003"] in shown
+    assert not [row for row in shown if "r=1 a=0 t=1" in row]  # single cells are in the file
+    assert "Does the model reproduce the data?" not in render(full_report())
 
 
 def test_a_prior_is_marked_in_the_tables_and_explained() -> None:
