@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,10 @@ from rat_ray.export import read_finished, read_partitions
 from rat_ray.fitting import FITS_HERE, ROWS_HERE, check_engine, fit_tables
 from rat_ray.keys import key_of
 from rat_ray.model import Columns, DiagnosticsSettings, EngineSettings, Policy, Prior, read_labels
+from rat_ray.model.coverage import coverage_warnings
+from rat_ray.model.diagnostics import FAIL
 from rat_ray.model.pair_design import PairCounts, pair_counts, pair_table
+from rat_ray.model.priors import judge_draws
 from rat_ray.model.ranks import ranks
 from rat_ray.model.states import BASE_QUANTITIES
 from rat_ray.model.verdicts import PANEL, check_judge_model
@@ -84,6 +88,8 @@ def run(context: Context) -> str:
     """Compare every two configurations and rank them all; write `out` and print both tables."""
     job = build(CompareJobSettings, context.config)
     source = _from_run(job) if job.run else _from_data(job)
+    if job.judge_model != PANEL and any(source.judges.values()):
+        judge_draws(job.prior)  # refuses a prior under which no judge is better than chance
     check_engine(job.engine)
     pairs = _pairs(source)
     out = OutFolder(context.folder(job.out), _own_settings(job, source), kind="compare", in_sweep=context.multirun)
@@ -110,19 +116,21 @@ def run(context: Context) -> str:
     out.write_table("summary.parquet", pa.concat_tables([one.summary.read() for one in fitted.values()]))
     out.write_table("comparison.parquet", comparison)
     out.write_table("ranks.parquet", ranked)
+    notes = [*source.notes, *_warnings(source), *_failures(comparison)]
     out.finish(
         {
-            "notes": source.notes,
+            "notes": notes,
             "quantity": job.quantity,
             "prior": key_of(job.prior),
             "seed": job.seed,
             "versions": versions(),
             "tables": {record.label: record.key for record in runs.records},
+            "stages": [dataclasses.asdict(record) for record in runs.records],
         }
     )
     screen = console()
     print_comparison(comparison, ranked, job.quantity, screen)
-    for note in source.notes:
+    for note in notes:
         screen.print(note, highlight=False, markup=False, soft_wrap=True)
     screen.print(f"out: {out.path}", highlight=False, markup=False, soft_wrap=True)
     return str(out.path)
@@ -180,7 +188,9 @@ def _pairs(source: Source) -> dict[tuple[str, str], PairCounts]:
         else:
             source.notes.append(f"{first} and {second} have no question in common: not compared")
     if not found:
-        raise InputError("no two configurations have a question in common; pairs are joined by question_id")
+        raise InputError(
+            "no two configurations have a question in common; pairs are joined by question_id (columns.question_id)"
+        )
     return found
 
 
@@ -225,6 +235,22 @@ def _ranked(comparison: pa.Table, posteriors: Mapping[str, Table], quantity: str
         mine = {pair: value for pair, value in correlations.items() if set(pair) <= set(group)}
         parts.append(ranks({name: draws[name] for name in group}, mine, quantity))
     return pa.concat_tables(parts) if parts else tables.RANKS.empty_table()
+
+
+def _warnings(source: Source) -> list[str]:
+    """Where labels were chosen by something that is not in the fits."""
+    return [
+        f"{name}: {warning}"
+        for name, rows in source.rows.items()
+        for warning in coverage_warnings(rows, source.judges[name])
+    ]
+
+
+def _failures(comparison: pa.Table) -> list[str]:
+    """The pairs whose joint fit failed, once each."""
+    failed = comparison.filter(pc.equal(comparison.column("status"), FAIL)).to_pylist()
+    found = {(row["first"], row["second"]): row["reason"] for row in failed}
+    return [f"WARNING: {first} - {second}: the fit failed: {why}" for (first, second), why in found.items()]
 
 
 def _groups(names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> list[list[str]]:

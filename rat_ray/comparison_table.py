@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -34,7 +35,8 @@ def print_comparison(comparison: pa.Table, ranked: pa.Table, quantity: str, scre
         lines.append(f"Neighbours in rank ({comparison.num_rows} rows of all pairs are in comparison.parquet)")
     lines.append(f"First minus second in {symbol}: mean [95 % interval], P(first > second)")
     for row in rows:
-        lines.append(f"{row['first']} - {row['second']}:  {_difference(row)}  {row['status']}")
+        open_ = "" if row["identified"] else ", the labels leave it open"
+        lines.append(f"{row['first']} - {row['second']}:  {_difference(row)}  {row['status']}{open_}")
     for line in lines:
         screen.print(line, highlight=False, markup=False, soft_wrap=True)
 
@@ -47,7 +49,7 @@ def _difference(row: dict[str, float | None]) -> str:
 
 
 def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}".removeprefix("0") if value < 0.995 else f"{value:.2f}"
+    return "-" if value is None else re.sub(r"^(-?)0\.", r"\1.", f"{value:.2f}")
 
 
 def _signed(value: float | None) -> str:

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 from rat_ray.errors import InputError
-from rat_ray.model import EngineSettings, Fit, fit, patterns
-from tests.model.tables import Row, row_of, table
+from rat_ray.model import EngineSettings, Fit, Prior, fit, patterns
+from tests.model.tables import Row, row_of, simulate, table
 
 QUICK = EngineSettings(samples=500)
 BASE: Sequence[Row] = [(1, 0, 1), (0, 1, None), (1, 0, 0), (0, 0, 1), (1, 1, None), (0, 0, 0)]
@@ -256,3 +256,38 @@ def test_no_item_of_a_kind_has_no_share() -> None:
         for name in result.draws.column_names
         if pa.types.is_floating(result.draws[name].type)
     )
+
+
+def _any_table(seed: int) -> tuple[pa.Table, str, Prior]:
+    """Few items, rates of 0 and 1, columns without labels, up to four judges, strata, calibration and failed rows."""
+    rng = np.random.default_rng(seed)
+    items = int(rng.choice([1, 2, 5, 20, 60]))
+    judges = tuple(f"{variable}@{i}" for i, variable in enumerate(rng.choice(list("rat"), rng.integers(0, 5))))
+    missing = rng.choice([0, 0.3, 0.7, 1.0], 3 + len(judges))
+    rho, alpha0, alpha1, tau0, tau1 = rng.choice([0, 0.1, 0.5, 0.9, 1], 5).tolist()
+    rows: list[Row] = []
+    for state in simulate(items, seed, rho, (alpha0, alpha1), (tau0, tau1)).tolist():
+        truth = dict(zip("rat", state, strict=True))
+        said = [int(rng.random() < (0.9 if truth[judge[0]] == 1 else 0.2)) for judge in judges]
+        labels = [truth["r"], truth["a"], truth["t"] if truth["t"] >= 0 else None, *said]
+        row = [None if rng.random() < share else label for label, share in zip(labels, missing, strict=True)]
+        rows.append((row[0], 0 if row[2] is not None else row[1], *row[2:]))
+    labels_ = table(rows, judges)
+    if rng.random() < 0.6:
+        kind, values = ("stratum", ["a", "b"]) if rng.random() < 0.5 else ("inclusion", [0.1, 1.0])
+        labels_ = labels_.append_column(kind, pa.array(rng.choice(values, items).tolist()))
+    use = ["fit", *rng.choice(["fit", "calibration"], items - 1).tolist()]
+    labels_ = labels_.append_column("use", pa.array(use))
+    errors = [None, *(None if chance < 0.9 else "x" for chance in rng.random(items - 1))]
+    labels_ = labels_.append_column("error", pa.array(errors, pa.string()))
+    narrow = (0.01, 0.01)
+    prior = Prior() if rng.random() < 0.7 else Prior(narrow, narrow, narrow, narrow, narrow)
+    return labels_, ("panel", "independent")[int(rng.integers(2))], prior
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", range(10))
+def test_any_table_gives_finite_tables(seed: int) -> None:
+    labels, model, prior = _any_table(seed)
+    tiny = EngineSettings(chains=2, warmup=60, samples=60)
+    _check(fit(labels, engine=tiny, judge_model=model, prior=prior), ("ok", "warn", "fail"))

@@ -176,10 +176,11 @@ def section(answers: Answers, results: Sequence[Result], seconds: float) -> str:
 
 {len(answers.truth):,} answers to 301 Natural Questions (EHSK/OpenQA-eval), each judged by people
 (P(T=1) = {answers.rate:.3f}), GPT-4 (13 verdicts missing), text-davinci-003 and BEM (above {BEM_THRESHOLD}; one
-missing). People's labels are kept on 50 or 150 answers drawn at random, the verdicts on all, in {splits} splits; every answer
-counts as answered (a = 0), and R was never observed. Coverage: the share of splits whose 95 % interval holds people's
-rate, with its Monte Carlo error. `panel` and `independent` are the two models of the judges' errors under the default priors; `labels only` is the exact Beta
-interval of the labelled answers; PPI++ is that of `rat_ray.model.ppi`.
+missing). People's labels are kept on 50 or 150 answers drawn at random, the verdicts on all, in {splits} splits;
+every answer counts as answered (a = 0), and R was never observed. Coverage: the share of splits whose 95 % interval
+holds people's rate, with its Monte Carlo error. `panel` and `independent` are the two models of the judges' errors
+under the default priors; `labels only` is the exact Beta interval of the labelled answers; PPI++ is that of
+`rat_ray.model.ppi`.
 
 {table_of(results)}
 
