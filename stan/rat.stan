@@ -15,7 +15,8 @@ functions {
       return 0;
     }
     real p = yes / (yes + no);
-    return -(p * log2(p) + (1 - p) * log1m(p) / log(2));
+    real q = no / (yes + no);
+    return -(p * log2(p) + q * log2(q));
   }
   // I(G; R | A), I(G; T | A) and I(G; R, T | A) in bits, from the probabilities of the six states.
   vector information(vector theta) {
@@ -55,7 +56,10 @@ data {
   vector<lower=0>[S - 1] prior_yes; // Beta(yes, no) of each split
   vector<lower=0>[S - 1] prior_no;
   int<lower=1> H; // groups of items with state probabilities of their own: strata, or systems that share a judge
-  // Patterns
+  // Items whose labels (and verdicts) lead down the trees on one path: how often each split went either way
+  matrix<lower=0>[S - 1, H] known_yes;
+  matrix<lower=0>[S - 1, H] known_no;
+  // The other patterns
   int<lower=0> P;
   vector<lower=0>[P] n; // items per pattern; real, so that counts above 2^31 fit
   vector<lower=0>[P] n_given; // those of them that calibrate judges only: their labels are given, not modelled
@@ -77,6 +81,8 @@ data {
   array[B] matrix<lower=0, upper=1>[C, 6] possible; // 0: the combination cannot occur in the state
   vector<lower=0>[2 * I + Q] prior_one; // Beta(one, zero) of each rate
   vector<lower=0>[2 * I + Q] prior_zero;
+  vector<lower=0>[2 * I + Q] known_one; // how often each rate was said yes and no to, where that is known
+  vector<lower=0>[2 * I + Q] known_zero;
   int<lower=0, upper=1> prior_only; // 1: sample the prior
   // Results
   int<lower=1> O; // systems with results of their own
@@ -101,8 +107,10 @@ data {
   int<lower=0> F;
   array[F] int<lower=1, upper=R> finite_row; // which ratios
   matrix<lower=0>[F > 0 ? S : 0, O] known; // items per state that the labels tell
-  int<lower=0> U;
-  array[U] int<lower=1, upper=P> open; // patterns that agree with several states
+  int<lower=0> U; // patterns that agree with several states
+  matrix<lower=0, upper=1>[U, S] open_agree;
+  array[U] int<lower=1, upper=H> open_group;
+  array[B, U] int<lower=1, upper=V> open_verdicts;
   array[U] int<lower=0> open_n;
   // Replicated counts
   int<lower=0> L;
@@ -116,30 +124,65 @@ data {
 }
 transformed data {
   int given = sum(n_given) > 0;
+  // Where the sampler starts, and its units: a posterior of Beta(a, b) has a logit of about log(a / b), with a standard
+  // deviation of about sqrt(1 / a + 1 / b).
+  matrix[S - 1, H] centre;
+  matrix[S - 1, H] scale;
+  vector[2 * I + Q] rate_centre;
+  vector[2 * I + Q] rate_scale;
+  for (h in 1 : H) {
+    vector[S - 1] yes = prior_yes + (prior_only ? 0 : 1) * known_yes[ : , h];
+    vector[S - 1] no = prior_no + (prior_only ? 0 : 1) * known_no[ : , h];
+    centre[ : , h] = log(yes ./ no);
+    scale[ : , h] = sqrt(1 ./ yes + 1 ./ no);
+  }
+  {
+    vector[2 * I + Q] one = prior_one + (prior_only ? 0 : 1) * known_one;
+    vector[2 * I + Q] zero = prior_zero + (prior_only ? 0 : 1) * known_zero;
+    rate_centre = log(one ./ zero);
+    rate_scale = sqrt(1 ./ one + 1 ./ zero);
+  }
   vector[S] ones = rep_vector(1, S);
 }
 parameters {
-  matrix[S - 1, H] z; // logits of the splits
-  vector[I] z_fpr;
-  vector<lower=z_fpr>[I] z_tpr; // a judge is better than chance
-  vector[Q] z_rate;
+  // Logits, less what is known of them from counts alone, in units of how well it is known
+  matrix[S - 1, H] x;
+  vector[I] x_fpr;
+  vector[I] z_above; // a judge is better than chance: tpr = fpr + (1 - fpr) inv_logit(z_above)
+  vector[Q] x_rate;
 }
 transformed parameters {
-  vector[2 * I + Q] log_one = log_inv_logit(append_row(append_row(z_fpr, z_tpr), z_rate));
-  vector[2 * I + Q] log_zero = log_inv_logit(-append_row(append_row(z_fpr, z_tpr), z_rate));
+  matrix[S - 1, H] z = centre + scale .* x; // logits of the splits
+  vector[I] z_fpr = rate_centre[1 : I] + rate_scale[1 : I] .* x_fpr;
+  vector[Q] z_rate = rate_centre[(2 * I + 1) : ] + rate_scale[(2 * I + 1) : ] .* x_rate;
+  vector[2 * I + Q] log_one;
+  vector[2 * I + Q] log_zero;
   matrix[S, H] theta; // state probabilities
-  // Beta priors. tpr and fpr: two independent Betas, given that tpr > fpr.
-  real log_prior = dot_product(prior_one - 1, log_one) + dot_product(prior_zero - 1, log_zero);
-  real log_jacobian = sum(log_one) + sum(log_zero); // of the logits
+  real log_prior; // Betas; tpr and fpr: two independent Betas, given that tpr > fpr
+  real log_jacobian; // of the logits
   real log_likelihood = 0;
   {
     matrix[S - 1, H] log_yes = log_inv_logit(z);
     matrix[S - 1, H] log_no = log_inv_logit(-z);
+    vector[I] log_fpr = log_inv_logit(z_fpr);
+    vector[I] log_not_fpr = log_inv_logit(-z_fpr);
+    vector[I] log_above = log_inv_logit(z_above);
+    vector[I] log_not_above = log_inv_logit(-z_above);
+    vector[Q] log_rate = log_inv_logit(z_rate);
+    vector[Q] log_not_rate = log_inv_logit(-z_rate);
     theta = exp(on_yes * log_yes + on_no * log_no);
-    log_prior += sum((prior_yes - 1)' * log_yes) + sum((prior_no - 1)' * log_no);
-    log_jacobian += sum(log_yes) + sum(log_no);
+    log_one = append_row(append_row(log_fpr, log_sum_exp(log_fpr, log_not_fpr + log_above)), log_rate);
+    log_zero = append_row(append_row(log_not_fpr, log_not_fpr + log_not_above), log_not_rate);
+    log_prior = dot_product(prior_one - 1, log_one) + dot_product(prior_zero - 1, log_zero)
+                + sum((prior_yes - 1)' * log_yes) + sum((prior_no - 1)' * log_no);
+    log_jacobian = sum(log_yes) + sum(log_no) + sum(log_rate) + sum(log_not_rate)
+                   + sum(log_fpr) + 2 * sum(log_not_fpr) + sum(log_above) + sum(log_not_above);
+    if (prior_only == 0) {
+      log_likelihood += sum(known_yes .* log_yes) + sum(known_no .* log_no)
+                        + dot_product(known_one, log_one) + dot_product(known_zero, log_zero);
+    }
   }
-  if (prior_only == 0) {
+  if (prior_only == 0 && P > 0) {
     matrix[P, S] joint = H == 1 ? agree : agree .* (theta')[group];
     vector[S] weight = H == 1 ? theta[ : , 1] : ones;
     if (given) {
@@ -213,12 +256,11 @@ generated quantities {
     if (F > 0) {
       matrix[S, O] items = known;
       for (u in 1 : U) {
-        int p = open[u];
-        vector[S] w = agree[p]' .* theta[ : , group[p]];
+        vector[S] w = open_agree[u]' .* theta[ : , open_group[u]];
         for (b in 1 : B) {
-          w = w .* like[b][verdicts[b, p], side_state[b]]';
+          w = w .* like[b][open_verdicts[b, u], side_state[b]]';
         }
-        items[ : , output_of[group[p]]] += to_vector(share_out_rng(open_n[u], w));
+        items[ : , output_of[open_group[u]]] += to_vector(share_out_rng(open_n[u], w));
       }
       for (o in 1 : O) {
         finite[ : , o] = (numerator[finite_row] * items[ : , o]) ./ (denominator[finite_row] * items[ : , o]);

@@ -11,6 +11,7 @@ import numpy as np
 
 from rat_ray.errors import InputError
 from rat_ray.model.cells import Cells, cells_of, join_cells, shift
+from rat_ray.model.collapse import Collapsed, collapse
 from rat_ray.model.engines import StanData
 from rat_ray.model.layout import Items, Layout, lay_out
 from rat_ray.model.patterns import CALIBRATION, FAILED, FIT, MISSING, TRUSTED, Code
@@ -121,10 +122,18 @@ class Design:
         """The data block of `stan/rat.stan`."""
         return {**self._state_data(), **self._judge_data(), **self._result_data(), **self._cell_data()}
 
+    @cached_property
+    def collapsed(self) -> Collapsed:
+        """What of the likelihood is a product of the splits' and rates' own powers, and which patterns are left."""
+        return collapse(self.tree, self.items, self.layout, self.sides, len(self.groups.output_of))
+
     def _state_data(self) -> StanData:
         states, splits = self.tree.on_yes.shape
-        items = self.items
+        left = self.collapsed.left
+        items = self.items.take(left)
         return {
+            "known_yes": self.collapsed.yes,
+            "known_no": self.collapsed.no,
             "S": states,
             "on_yes": self.tree.on_yes.astype(float),
             "on_no": self.tree.on_no.astype(float),
@@ -148,7 +157,9 @@ class Design:
             "side_state": self.tree.side_state[:sides] + 1,
             "C": layout.possible.shape[1],
             "V": layout.used,
-            "verdicts": layout.place + 1,
+            "verdicts": layout.place[:, self.collapsed.left] + 1,
+            "known_one": self.collapsed.one,
+            "known_zero": self.collapsed.zero,
             "panel": int(any(side.panel for side in self.sides)),
             "sums": layout.sums.astype(float),
             "I": layout.independent,
@@ -187,9 +198,11 @@ class Design:
             "F": len(self.finite),
             "finite_row": np.array([names.index(name) + 1 for name in self.finite], dtype=int),
             "known": known if self.finite else np.zeros((0, len(self.groups.names))),
-            "U": len(open_) if self.finite else 0,
-            "open": open_ + 1 if self.finite else np.zeros(0, dtype=int),
-            "open_n": open_n if self.finite else np.zeros(0, dtype=int),
+            "U": len(open_),
+            "open_agree": self.items.agree[open_].astype(float).reshape(-1, states),
+            "open_group": self.items.group[open_] + 1,
+            "open_verdicts": self.layout.place[:, open_] + 1,
+            "open_n": open_n,
         }
 
     def _cell_data(self) -> StanData:
@@ -221,7 +234,7 @@ class Design:
         """Patterns that agree with several states, their items, and (states, outputs) items whose state is known."""
         items = self.items
         n = items.n - items.n_given
-        several = (items.agree.sum(axis=1) > 1) & (n > 0)
+        several = (items.agree.sum(axis=1) > 1) & (n > 0) & bool(self.finite)
         known = np.zeros((items.agree.shape[1], len(self.groups.names)))
         output = self.groups.output_of[items.group]
         for row in np.flatnonzero(~several & (n > 0)).tolist():

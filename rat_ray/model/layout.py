@@ -21,6 +21,11 @@ class Items(NamedTuple):
     n: np.ndarray
     n_given: np.ndarray
 
+    def take(self, rows: np.ndarray) -> Items:
+        """Some of the patterns."""
+        verdicts = tuple(side[rows] for side in self.verdicts)
+        return Items(self.agree[rows], verdicts, self.group[rows], self.n[rows], self.n_given[rows])
+
 
 class Layout(NamedTuple):
     """The judges of all sides. place: (sides, P); cell_place: (sides, L); prior: (rates, 2); used: distinct verdicts.

@@ -22,6 +22,7 @@ from rat_ray.tables import posterior_schema
 
 REPLICATED = "n_rep"
 RETRY_ADAPT_DELTA = 0.99
+DENSE_PARAMETERS, DENSE_ITEMS, DENSE_LABELLED = 20, 10**6, 50
 
 
 class Sampled(NamedTuple):
@@ -122,7 +123,24 @@ def draw_twice(
     return (again, None, True) if again is not None else (drawn, None if drawn is not None else failure_again, True)
 
 
+def metric_of(design: Design, engine: EngineSettings) -> str:
+    """The metric of the settings; auto: dense_e where it pays.
+
+    Measured per effective draw of P(G=1): with two independent judges 1.5 to 2.3 times as fast, with a panel or a pair
+    of systems slower, since there the posterior is far from a normal one and a dense metric costs more. With few
+    labels it is slower too, and with very many items the parameters' scales differ too much for it.
+    """
+    if engine.metric != "auto":
+        return engine.metric
+    parameters = design.splits.shape[0] * len(design.groups.output_of) + len(design.layout.prior)
+    independent = bool(design.sides) and not any(side.panel for side in design.sides)
+    few = parameters <= DENSE_PARAMETERS and design.items.n.sum() <= DENSE_ITEMS
+    labelled = design.items.n[design.items.agree.sum(axis=1) == 1].sum() >= DENSE_LABELLED
+    return "dense_e" if independent and few and labelled else "diag_e"
+
+
 def _try(design: Design, engine: EngineSettings, seed: int) -> tuple[Draws | None, str | None]:
+    engine = replace(engine, metric=metric_of(design, engine))
     try:
         return sample_program(program_path(), design.data(), seed, engine), None
     except RuntimeError as error:  # a chain cannot start, or a sampler died: a failed fit, not a failed job

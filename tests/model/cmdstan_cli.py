@@ -51,7 +51,7 @@ GRAMMAR: Tree = {
                     {
                         "hmc": {
                             "engine": [{"nuts": {"max_depth": 10}}],
-                            "metric": [{"diag_e": {}}],
+                            "metric": [{"diag_e": {}, "dense_e": {}}],
                             "metric_file": "",
                             "stepsize": 1.0,
                             "stepsize_jitter": 0.0,
@@ -149,6 +149,7 @@ def _parse(tree: Tree, path: str, words: list[str], into: Arguments) -> list[str
         elif isinstance(below, list):
             if text not in below[0]:
                 _refuse(f"{text} is not a valid value for {name!r}; this test executable knows {list(below[0])}")
+            into.values[path + name] = text
             words = _parse(below[0][text], f"{path}{name}.{text}.", words, into)
         else:
             into.values[path + name] = _value(name, text, below)
@@ -231,6 +232,7 @@ def _chain(program: Path, arguments: Arguments, chain: int, target: Path) -> boo
             samples=samples,
             delta=arguments["method.sample.adapt.delta"],
             max_depth=arguments["method.sample.algorithm.hmc.engine.nuts.max_depth"],
+            metric=arguments["method.sample.algorithm.hmc.metric"],
             parallel_chains=1,
             refresh=0,
         )
@@ -273,12 +275,15 @@ def _write(target: Path, comments: list[str], fit: Any, sig_figs: int, seconds: 
     header = [*stanli.SAMPLER_COLUMNS, *(_dotted(name) for name in fit.names)]
     statistics = [fit[name].reshape(fit.n_chains, -1)[-1] for name in stanli.SAMPLER_COLUMNS]
     rows = np.column_stack([*statistics, fit.draws()[-1]])
-    metric = ", ".join(f"{value:.{digits}g}" for value in fit.inv_metric[-1])
+    metric = np.asarray(fit.inv_metric[-1])
+    kind = "Diagonal elements of inverse mass matrix" if metric.ndim == 1 else "Elements of inverse mass matrix"
     with target.open("w", encoding="utf-8") as file:
         file.writelines(f"# {line}\n" for line in comments)
         file.write(",".join(header) + "\n# Adaptation terminated\n")
         file.write(f"# Step size = {fit.step_size[-1]:.{digits}g}\n")
-        file.write(f"# Diagonal elements of inverse mass matrix:\n# {metric}\n")
+        file.write(f"# {kind}:\n")
+        for line in np.atleast_2d(metric):
+            file.write("# " + ", ".join(f"{value:.{digits}g}" for value in line) + "\n")
         file.writelines(",".join(f"{value:.{digits}g}" for value in row) + "\n" for row in rows)
         file.write(f"# \n#  Elapsed Time: {seconds / 2:.6f} seconds (Warm-up)\n")
         file.write(f"#                {seconds / 2:.6f} seconds (Sampling)\n")

@@ -81,19 +81,30 @@ def _chance(path: Path, prior: Prior) -> float:
     return share
 
 
-def draws(rows: Sequence[tuple[Row, Row]], same: bool, prior: Prior, many: int, seed: int) -> np.ndarray:
+def draws(
+    rows: Sequence[tuple[Row, Row]],
+    same: bool,
+    prior: Prior,
+    many: int,
+    seed: int,
+    verdicts: Sequence[tuple[int | None, int | None]] | None = None,
+) -> np.ndarray:
     """(36, draws) of the joint probabilities: from every completion of the items, each as often as it weighs.
 
-    rows: (r, a, t) of both systems, None where missing.
+    rows: (r, a, t) of both systems, None where missing. verdicts: of a panel of one judge of T for each system, only
+    where it is known to have answered; then r, a and t must each be known in some row, so that no states share a rate.
     """
     tree, states = splits(same, prior), pairs(same)
-    found = _completions(rows, states)
-    counts = np.array(list(found))
+    found = _completions(rows, states, verdicts or [(None, None)] * len(rows))
+    cells = np.array(list(found)).reshape(-1, len(states), 3, 3)
+    counts = cells.sum(axis=(2, 3))
     yes, no = (np.array([leads(split.path, state, value) for split in tree for state in states]).reshape(len(tree), -1)
                for value in (1, 0))  # fmt: skip
     a = np.array([split.a for split in tree]) + counts @ yes.T
     b = np.array([split.b for split in tree]) + counts @ no.T
     logs = np.log(np.array(list(found.values()), dtype=float)) + betaln(a, b).sum(axis=1)
+    for side in range(2):
+        logs = logs + _panel(cells.sum(axis=3 - side), [pair[side] for pair in states], prior)
     weights = np.exp(logs - logs.max())
     rng = np.random.default_rng(seed)
     chosen = rng.choice(len(weights), many, p=weights / weights.sum())
@@ -117,11 +128,28 @@ def leads(path: Path, state: Pair, value: int) -> bool:
     return whole[: len(path)] == path and whole[len(path)] == value
 
 
-def _completions(rows: Sequence[tuple[Row, Row]], states: Sequence[Pair]) -> Counter[tuple[int, ...]]:
-    found: Counter[tuple[int, ...]] = Counter({(0,) * len(states): 1})
-    for both in rows:
+def _panel(said: np.ndarray, own: Sequence[int], prior: Prior) -> np.ndarray:
+    """Log probability of a judge's verdicts on T. said: (completions, states, 0, 1 or none); own: the states."""
+    total = np.zeros(len(said))
+    for state, (_, _, t) in enumerate(STATES):
+        if t is None:
+            continue
+        zeros, ones = said[:, np.array(own) == state].sum(axis=1)[:, :2].T
+        right = prior.panel_right if t else 1 - prior.panel_right
+        a, b = (prior.panel_floor + prior.panel_lean * share for share in (right, 1 - right))
+        total += betaln(a + ones, b + zeros) - betaln(a, b)
+    return total
+
+
+def _completions(
+    rows: Sequence[tuple[Row, Row]], states: Sequence[Pair], verdicts: Sequence[tuple[int | None, int | None]]
+) -> Counter[tuple[int, ...]]:
+    """How often each vector of counts over (state, first's verdict, second's verdict) comes about."""
+    found: Counter[tuple[int, ...]] = Counter({(0,) * (9 * len(states)): 1})
+    for both, said in zip(rows, verdicts, strict=True):
+        one, two = (2 if verdict is None else verdict for verdict in said)
         fitting = [
-            number
+            9 * number + 3 * one + two
             for number, pair in enumerate(states)
             if all(
                 label is None or label == value

@@ -215,6 +215,31 @@ def test_missing_labels_are_summed_out(which: str, same: bool) -> None:
     check(made, oracle.draws(MISSING[which], same, prior, EXACT_DRAWS, seed=1), names)
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_verdicts_are_given_the_state_of_their_own_system(same: bool) -> None:
+    """A judge of each system; T of some items is open, and their verdicts weigh by state."""
+    rows: list[Both] = [
+        ((1, 0, None), (1, 0, 1)),
+        ((1, 0, 1), (1, 0, None)),
+        ((0, 0, None), (None, 0, 0)),
+        ((None, 0, 0), (0, 1, None)),
+        ((1, 0, None), (None, 0, None)),
+        ((0, 1, None), (0, 0, 1)),
+    ]
+    verdicts = [(1, 1), (1, 0), (1, 0), (0, None), (1, 0), (None, 1)]
+    first, second = sides(rows, same)
+    first, second = (
+        part.append_column("t@x", pa.array(said, LABEL))
+        for part, said in zip((first, second), zip(*verdicts, strict=True), strict=True)
+    )
+    prior = Prior(*[(2.0, 3.0)] * 5, panel_floor=0.5, panel_lean=4.0, panel_right=0.9)
+    made = compare(first, second, prior=prior, engine=MANY)
+    theta = oracle.draws(rows, same, prior, EXACT_DRAWS, 1, verdicts)
+    check(made, theta, ("rho", "p_g", "p_t", "p_a", "lucky"))
+    blind = oracle.ratios(oracle.draws(rows, same, prior, EXACT_DRAWS, 1))
+    assert abs(oracle.ratios(theta)[0]["p_t"].mean() - blind[0]["p_t"].mean()) > 0.03  # they do weigh
+
+
 def test_a_question_that_one_system_lacks_informs_the_other() -> None:
     rows = random_rows(30, False, seed=4)
     first, second = sides(rows, False)
@@ -313,10 +338,10 @@ def test_swapping_the_systems_turns_the_sign() -> None:
     one, other = compare(first, second, engine=MANY), compare(second, first, engine=MANY)
     for name in ("rho", "p_g", "p_t", "p_a", "accuracy"):
         error = math.hypot(one.value(name, "mcse"), other.value(name, "mcse"))
-        # The tree decides the first system before the second: the two priors differ a little.
-        assert abs(one.value(name) + other.value(name)) < 4 * error + 0.004, name
-        assert one.value(name, "p_greater") == pytest.approx(1 - other.value(name, "p_greater"), abs=0.04)
-        assert one.value(name, "mean_first") == pytest.approx(other.value(name, "mean_second"), abs=0.01)
+        # The tree decides the first system before the second, and its floor weighs more on later splits.
+        assert abs(one.value(name) + other.value(name)) < 4 * error + 0.15 * one.value(name, "sd"), name
+        assert one.value(name, "p_greater") == pytest.approx(1 - other.value(name, "p_greater"), abs=0.08)
+        assert one.value(name, "mean_first") == pytest.approx(other.value(name, "mean_second"), abs=0.015)
 
 
 def test_the_same_seed_gives_the_same_draws_whatever_the_order_of_the_rows() -> None:

@@ -349,7 +349,8 @@ def test_a_trusted_source_is_refused_as_a_judge() -> None:
 
 def test_a_label_table_fits(tmp_path: Path) -> None:
     labels = read_labels(_file(tmp_path, GOOD))
-    result = fit(labels.table, labels.judges, engine=EngineSettings(chains=2, warmup=100, samples=100))
+    engine = EngineSettings(chains=2, warmup=100, samples=100)
+    result = fit(labels.table, labels.judges, engine=engine, judge_model="independent")
     assert result.items == 5
     draws = result.draws
     assert (draws["tpr[t@gpt4]"].to_numpy() > draws["fpr[t@gpt4]"].to_numpy()).all()

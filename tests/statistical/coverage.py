@@ -95,6 +95,7 @@ class Outcome:
     rows_high: float
     retried: bool
     failed: bool
+    failure: str | None  # why there are no draws
     seconds: float
 
     @property
@@ -148,6 +149,7 @@ def run_case(case: Case) -> Outcome:
         rows_high=float(rows[1]),
         retried=sampled.retried,
         failed=failed(sampled, JUDGED, ENGINE),
+        failure=sampled.failure,
         seconds=round(seconds, 3),
     )
 

@@ -32,7 +32,7 @@ from rat_ray.model.posterior import sample
 from rat_ray.model.priors import Prior
 from rat_ray.seeds import seed_for
 from rat_ray.tables import LABEL
-from tests.statistical.runs import Record, fit_digest, read, run
+from tests.statistical.runs import Record, fit_digest, read, replace_block, run
 
 LEVEL = 0.95
 QUANTILES = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
@@ -74,9 +74,12 @@ TPR, FPR = 0.85, 0.2  # of the judge of T, for each system's answers by themselv
 
 @dataclass(frozen=True)
 class Cell:
-    """What kind of data sets. same_context: R is one variable; judge: T is judged everywhere; equal: no difference."""
+    """What kind of data sets. judge: T is judged everywhere; equal: no difference.
 
-    same_context: bool
+    same_context: the share of questions on which both had the same passages, so that R is one variable there.
+    """
+
+    same_context: float
     judge: bool
     equal: bool = False
     sets: int = SETS
@@ -94,12 +97,13 @@ class Cell:
 
 
 CELLS = {
-    "same-none": Cell(True, False),
-    "same-judge": Cell(True, True),
-    "different-none": Cell(False, False),
-    "different-judge": Cell(False, True),
-    "same-none-equal": Cell(True, False, equal=True, sets=200),
-    "different-none-equal": Cell(False, False, equal=True, sets=200),
+    "same-none": Cell(1, False),
+    "same-judge": Cell(1, True),
+    "different-none": Cell(0, False),
+    "different-judge": Cell(0, True),
+    "half-none": Cell(0.5, False),
+    "same-none-equal": Cell(1, False, equal=True, sets=200),
+    "different-none-equal": Cell(0, False, equal=True, sets=200),
 }
 
 
@@ -123,7 +127,7 @@ class Simulated(NamedTuple):
 class Outcome:
     """Intervals of the difference; p_greater: P(first > second). alone_*: from two independent fits.
 
-    identified: of P(G=1) in both. failed: the joint fit's status is `fail`.
+    failed: the joint fit's status is `fail`.
     """
 
     cell: str
@@ -139,18 +143,20 @@ class Outcome:
 
 
 def simulate(case: Case, items: int = ITEMS, labels: int = LABELS) -> Simulated:
-    """One data set. Its seed depends on the number and the cell's context only: cells with and without judges share."""
+    """One data set. Its seed depends on the number and the contexts only: cells with and without judges share."""
     cell = CELLS[case.cell]
-    rng = np.random.default_rng(seed_for(1, "pairs", int(cell.same_context), case.number))
+    some = [] if cell.same_context in (0, 1) else ["some"]
+    rng = np.random.default_rng(seed_for(1, "pairs", int(cell.same_context == 1), case.number, *some))
     difficulty = rng.normal(size=items)
     known = rng.permutation(items) < labels
     luck = rng.random((2, 4, items))
-    if cell.same_context:
-        luck[1, 0] = luck[0, 0]  # both systems have the same rho
+    same = rng.random(items) < cell.same_context if some else np.full(items, cell.same_context == 1)
+    luck[1, 0, same] = luck[0, 0, same]  # both systems have the same rho
     judges = ["t@x"] if cell.judge else []
     tables = [_table(system, difficulty, known, *both, judges) for system, both in zip(cell.systems, luck, strict=True)]
-    if cell.same_context:
-        tables = [one.append_column("context", one.column("question_id")) for one in tables]
+    if same.any():
+        contexts = [[str(i) if alike else f"{name} {i}" for i, alike in enumerate(same)] for name in NAMES]
+        tables = [one.append_column("context", pa.array(mine)) for one, mine in zip(tables, contexts, strict=True)]
     both_tables = (tables[0], tables[1])
     return Simulated(both_tables, judges, pair_counts(both_tables, [judges, judges], NAMES))
 
@@ -329,6 +335,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("what", choices=("run", "table"))
     parser.add_argument("--out", type=Path, required=True, help="a JSONL file; what it holds is not run again")
     parser.add_argument("--cells", nargs="+", choices=list(CELLS), default=list(CELLS))
+    parser.add_argument("--docs", type=Path, help="also put the table between the marks in this file")
     parser.add_argument("--sets", type=int, help="fewer data sets per cell")
     parser.add_argument("--processes", type=int, default=1)
     given = parser.parse_args(arguments)
@@ -338,7 +345,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         chosen = set(wanted)
         found = [one for one in map(outcome, read(given.out)) if Case(one.cell, one.number) in chosen]
-    print(markdown(summarise(found)))
+    text = markdown(summarise(found))
+    print(text)
+    if given.docs:
+        replace_block(given.docs, "pairs", text)
 
 
 if __name__ == "__main__":

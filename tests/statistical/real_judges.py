@@ -8,9 +8,9 @@ docs/validation.md.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,18 +129,46 @@ def ppi_interval(counts: pa.Table) -> Interval:
     return Interval(found.mean, found.low, found.high)
 
 
-def trial(answers: Answers, labelled: int, splits: int, priors: dict[str, Prior]) -> list[Result]:
-    """Every method on the same splits. priors: those of the panel, by the name that the table shows."""
-    found: dict[str, list[Interval]] = {}
-    for seed in range(splits):
-        kept = split(answers, labelled, seed)
-        counts = counts_of(answers, kept)
-        for name, prior in priors.items():
-            found.setdefault(name, []).append(model_interval(counts, PANEL, prior))
-        found.setdefault(INDEPENDENT, []).append(model_interval(counts, INDEPENDENT, Prior()))
-        found.setdefault(LABELLED_ONLY, []).append(labels_interval(answers, kept))
-        found.setdefault(PPI, []).append(ppi_interval(counts))
-    return [_result(name, labelled, intervals, answers.rate) for name, intervals in found.items()]
+Intervals = dict[str, Interval]
+
+
+def one_split(answers: Answers, labelled: int, seed: int, priors: dict[str, Prior]) -> Intervals:
+    """Every method on one split. priors: those of the panel, by the name that the table shows."""
+    kept = split(answers, labelled, seed)
+    counts = counts_of(answers, kept)
+    found = {name: model_interval(counts, PANEL, prior) for name, prior in priors.items()}
+    return {
+        **found,
+        INDEPENDENT: model_interval(counts, INDEPENDENT, Prior()),
+        LABELLED_ONLY: labels_interval(answers, kept),
+        PPI: ppi_interval(counts),
+    }
+
+
+def trial(
+    answers: Answers, splits: int, priors: dict[str, Prior], out: Path | None = None, sizes: Sequence[int] = SIZES
+) -> list[Result]:
+    """Every method on the same splits. out: a file of the splits that are done, one JSON line each, to go on with."""
+    done = _read_done(out)
+    for labelled, seed in itertools.product(sizes, range(splits)):
+        if (labelled, seed) in done:
+            continue
+        done[labelled, seed] = one_split(answers, labelled, seed, priors)
+        if out is not None:
+            with out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([labelled, seed, done[labelled, seed]]) + "\n")
+    found = []
+    for labelled in sizes:
+        mine = [done[labelled, seed] for seed in range(splits)]
+        found += [_result(name, labelled, [one[name] for one in mine], answers.rate) for name in mine[0]]
+    return found
+
+
+def _read_done(out: Path | None) -> dict[tuple[int, int], Intervals]:
+    if out is None or not out.is_file():
+        return {}
+    lines = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    return {(size, seed): {name: Interval(*one) for name, one in found.items()} for size, seed, found in lines}
 
 
 def _result(method: str, labelled: int, intervals: Sequence[Interval], rate: float) -> Result:
@@ -169,7 +197,7 @@ def table_of(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-def section(answers: Answers, results: Sequence[Result], seconds: float) -> str:
+def section(answers: Answers, results: Sequence[Result]) -> str:
     """The section of docs/validation.md."""
     splits = results[0].splits
     return f"""{HEADING}
@@ -187,7 +215,7 @@ under the default priors; `labels only` is the exact Beta interval of the labell
 The bar is .90 for `panel` at both sizes. The three judges share errors: `independent` takes their agreement for
 certainty, and its interval misses people's rate.
 
-Made by `python -m tests.statistical.real_judges --splits {splits}` ({seconds / 60:.0f} minutes on a shared core).
+Made by `python -m tests.statistical.real_judges --splits {splits}` (some 15 minutes on one core).
 """
 
 
@@ -209,14 +237,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=NOTES.parents[2] / "shared" / "data" / ITEMS_OF_DATA)
     parser.add_argument("--splits", type=int, default=200)
     parser.add_argument("--leans", type=float, nargs="*", default=[], help="further values of prior.panel_lean")
+    parser.add_argument("--out", type=Path, help="keeps the splits that are done, so that a stopped run can go on")
     parser.add_argument("--dry", action="store_true", help="print the table and leave docs/validation.md alone")
     arguments = parser.parse_args()
     answers = read_answers(arguments.data)
     priors = {PANEL: Prior()}
     priors |= {f"{PANEL}, panel_lean = {lean:g}": replace(Prior(), panel_lean=lean) for lean in arguments.leans}
-    start = time.perf_counter()
-    results = [one for size in SIZES for one in trial(answers, size, arguments.splits, priors)]
-    text = section(answers, results, time.perf_counter() - start)
+    text = section(answers, trial(answers, arguments.splits, priors, arguments.out))
     print(text)
     if not arguments.dry:
         write_section(NOTES, text)

@@ -51,7 +51,9 @@ def run(
     """The records of all jobs, in the order of the jobs; those in the file already are not run again.
 
     work: importable by a spawned process; what it returns gets the job's key. path: where records are appended.
+    Raises RuntimeError when the Stan program is changed meanwhile: its data would be those of the old one.
     """
+    program = program_digest()
     keys = [key(job) for job in jobs]
     found = {} if path is None else {record["key"]: record for record in read(path)}
     left = [number for number, name in enumerate(keys) if name not in found]
@@ -65,6 +67,8 @@ def run(
             file = stack.enter_context(path.open("a", encoding="utf-8"))
         results = _results([jobs[number] for number in left], work, processes, stack)
         for done, (number, result) in enumerate(zip(left, results, strict=True), start=1):
+            if program_digest() != program:
+                raise RuntimeError("the Stan program was changed during the run: start again, finished jobs are kept")
             record = {"key": keys[number], **result}
             found[keys[number]] = record
             if file is not None:

@@ -35,8 +35,7 @@ def answers(shared_data: Path) -> Answers:
 
 @pytest.fixture(scope="module")
 def results(answers: Answers) -> dict[tuple[str, int], Result]:
-    found = [one for size in SIZES for one in trial(answers, size, SPLITS, {PANEL: Prior()})]
-    return {(one.method, one.labelled): one for one in found}
+    return {(one.method, one.labelled): one for one in trial(answers, SPLITS, {PANEL: Prior()})}
 
 
 def test_missing_verdicts_stay_missing(answers: Answers) -> None:
@@ -58,6 +57,14 @@ def test_the_judges_help(results: dict[tuple[str, int], Result]) -> None:
         assert panel.width < 0.8 * results[LABELLED_ONLY, size].width
         assert panel.width < 1.1 * results[PPI, size].width
         assert panel.width > results[INDEPENDENT, size].width
+
+
+def test_a_stopped_run_goes_on(answers: Answers, tmp_path: Path) -> None:
+    out = tmp_path / "splits.jsonl"
+    (first, *_) = trial(answers, 1, {PANEL: Prior()}, out, sizes=[50])
+    whole = out.read_text()
+    assert trial(answers, 1, {PANEL: Prior()}, out, sizes=[50])[0] == first
+    assert out.read_text() == whole  # nothing was sampled again
 
 
 def test_the_section_takes_the_place_of_an_older_one(tmp_path: Path) -> None:

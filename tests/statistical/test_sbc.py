@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from rat_ray.model.priors import Prior
-from tests.statistical.sbc import KINDS, RANKED, Job, Result, jobs, study
+from tests.statistical.sbc import RANKED, Job, Result, jobs, study
+from tests.statistical.simulation import KINDS
 from tests.statistical.uniform import uniformity
 
 LEVEL = 0.05

@@ -9,7 +9,7 @@ import hashlib
 import importlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol, cast
 
@@ -20,6 +20,8 @@ from rat_ray.errors import InputError, did_you_mean
 # kind: the module that holds its `sample`; imported only when chosen.
 ENGINES = {"stanli": "rat_ray.model.engines.stanli", "cmdstan": "rat_ray.model.engines.cmdstan"}
 
+METRICS = ("auto", "diag_e", "dense_e")
+
 StanData = Mapping[str, int | np.ndarray]
 
 
@@ -27,6 +29,7 @@ StanData = Mapping[str, int | np.ndarray]
 class EngineSettings:
     """How to sample. warmup and samples are per chain; parallel_chains never changes the draws.
 
+    metric: diag_e, dense_e, or auto: dense_e for few independent judges (`posterior.metric_of`).
     exe_file: for `cmdstan` only, a ready executable of the program, or a folder of them named after their programs.
     It is no part of a stage's key: the engine refuses an executable of another program, so it never changes what is
     sampled.
@@ -38,6 +41,7 @@ class EngineSettings:
     samples: int = 1000
     adapt_delta: float = 0.8
     max_treedepth: int = 10
+    metric: str = "auto"
     parallel_chains: int = field(default=1, metadata={"key": False})
     exe_file: str = field(default="", metadata={"key": False})
 
@@ -51,6 +55,8 @@ class EngineSettings:
                 raise InputError(f"engine.{name} = {value}: at least {least}")
         if not (math.isfinite(self.adapt_delta) and 0 < self.adapt_delta < 1):
             raise InputError(f"engine.adapt_delta = {self.adapt_delta}: between 0 and 1")
+        if self.metric not in METRICS:
+            raise InputError(f"engine.metric = {self.metric!r} is unknown{did_you_mean(self.metric, METRICS)}")
         if self.exe_file and self.kind != "cmdstan":
             raise InputError(f"engine.exe_file = {self.exe_file!r}: only engine.kind=cmdstan runs an executable")
 
@@ -77,6 +83,8 @@ def sample(program: Path, data: StanData, seed: int, settings: EngineSettings | 
     """Sample the program at this path with the engine that the settings name."""
     settings = settings or EngineSettings()
     settings.validate()
+    if settings.metric == "auto":
+        settings = replace(settings, metric="diag_e")
     sampler = cast(Sampler, importlib.import_module(ENGINES[settings.kind]).sample)
     return sampler(program, data, seed, settings)
 

@@ -82,6 +82,7 @@ def _run(
                 save_warmup=False,
                 adapt_delta=settings.adapt_delta,
                 max_treedepth=settings.max_treedepth,
+                metric=settings.metric,
                 output_dir=str(folder),
                 sig_figs=DIGITS,
                 show_progress=False,

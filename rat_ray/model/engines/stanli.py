@@ -27,6 +27,7 @@ def sample(program: Path, data: StanData, seed: int, settings: EngineSettings) -
         samples=settings.samples,
         delta=settings.adapt_delta,
         max_depth=settings.max_treedepth,
+        metric=settings.metric,
         parallel_chains=settings.parallel_chains,
         refresh=0,
     )
