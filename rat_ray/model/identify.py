@@ -30,6 +30,7 @@ IDENTIFIED, BOUNDED, PRIOR_ONLY = "identified", "bounded", "prior only"
 _EM_STEPS = 5000
 _MOST_JUDGES = 4  # whose verdicts the bounds use; of more, the trusted labels only
 _ENDS = {"info": (0.0, 1.0), "cor": (-1.0, 1.0)}  # what is no ratio of sums lies between these
+_BY_CHANCE = 0.01  # a rarer accident is taken for intention
 _NARROW = 1e-3  # bounds closer than this leave nothing open
 _STEP = 1e-30  # of complex-step differentiation, exact to rounding
 
@@ -134,7 +135,8 @@ def _with_the_other_value(code: Code, judges: Sequence[str]) -> Code:
             abstained = flipped[:, 3] == 1
             flipped[np.ix_(abstained, [2 + i for i in undefined])] = MISSING
             keys = np.unique(np.concatenate([keys, flipped]), axis=0)
-    keys = np.unique(np.concatenate([keys, _never_seen(_as_code(keys, code), judges)]), axis=0)
+    keys = np.concatenate([keys, _never_seen(_as_code(keys, code), judges), _unlabelled_by_chance(code)])
+    keys = np.unique(keys, axis=0)
     grown = _as_code(keys, code)
     # The shares of the strata are the table's own.
     share = np.bincount(code.stratum, weights=np.where(code.use == CALIBRATION, 0.0, code.stands_for))
@@ -145,6 +147,30 @@ def _with_the_other_value(code: Code, judges: Sequence[str]) -> Code:
 def _as_code(keys: np.ndarray, code: Code) -> Code:
     one = np.ones(len(keys), dtype=np.int64)
     return Code(keys[:, 2:].astype(np.int8), keys[:, 0], keys[:, 1], one, one.astype(float), code.strata)
+
+
+def _unlabelled_by_chance(code: Code) -> np.ndarray:
+    """Keys of labels that items with some a and verdicts might have, but that none of these few items happens to have.
+
+    A rare combination of verdicts of which no item was labelled is no sign that such items are never labelled, as long
+    as that is likely by chance, given how many with the same a were labelled.
+    """
+    found: list[list[int]] = []
+    modelled = code.take(code.use == FIT)
+    masks = modelled.labels[:, [0, 2]] != MISSING
+    groups = np.column_stack([modelled.stratum, modelled.labels[:, 1]])
+    for stratum, a in np.unique(groups, axis=0).tolist():
+        mine = (groups == (stratum, a)).all(axis=1)
+        verdicts = modelled.labels[:, len(TRUSTED) :]
+        for mask in np.unique(masks[mine & masks.any(axis=1)], axis=0):
+            has = mine & (masks == mask).all(axis=1)
+            share = modelled.n[has].sum() / modelled.n[mine].sum()
+            for said in np.unique(verdicts[mine], axis=0):
+                same = mine & (verdicts == said).all(axis=1)
+                if not (same & has).any() and (1 - share) ** modelled.n[same].sum() > _BY_CHANCE:
+                    for r, t in itertools.product(*((0, 1) if asked else (MISSING,) for asked in mask.tolist())):
+                        found.append([FIT, stratum, r, a, t, *said.tolist()])
+    return np.array(found, dtype=np.int64).reshape(-1, 2 + code.labels.shape[1])
 
 
 def _never_seen(code: Code, judges: Sequence[str]) -> np.ndarray:

@@ -165,3 +165,22 @@ def test_bounds_are_those_of_the_worst_completions() -> None:
     # G = 1: R = 0 and abstained (.2 of all); R = 1 and right: none or all of the .45 that are right.
     assert found.identified == "bounded"
     assert (found.low, found.high) == pytest.approx((0.2, 0.65), abs=1e-5)
+
+
+def _by_verdict(labelled: int, others: int) -> Sequence[Row]:
+    """All labelled where the judge says 1 or nothing unusual; `others` items with a verdict of 0, none labelled."""
+    known: Sequence[Row] = [(*row, 1 if row[1] == 0 else None) for row in COMPLETE] * (labelled // len(COMPLETE))
+    open_: Sequence[Row] = [(None, 0, None, 1)] * 300
+    return [*known, *open_, *[(None, 0, None, 0)] * others]
+
+
+def test_a_rare_verdict_of_which_nothing_was_labelled_by_chance_leaves_nothing_open() -> None:
+    found = _identify(_by_verdict(100, 3), ("t@x",))
+    assert found.known["p_g"].identified == "identified"
+    assert not found.words
+
+
+def test_a_verdict_whose_items_are_never_labelled_leaves_p_g_open() -> None:
+    found = _identify(_by_verdict(100, 200), ("t@x",))
+    assert found.known["p_g"].identified == "bounded"
+    assert "P(G=1) lies between" in found.words[0]
