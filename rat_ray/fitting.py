@@ -147,6 +147,7 @@ def _check_shared(job: FitJob, judges: Mapping[str, list[str]]) -> None:
 def _count_stage(settings: FitSettings, annotations: Table) -> Stage:
     return Stage(
         table="patterns",
+        version=2,
         label=f"count {settings.config}",
         settings=settings.patterns,
         worker=PatternsWorker,
@@ -162,6 +163,7 @@ def _sample_stage(settings: FitSettings, counted: Mapping[str, Table], resources
     quantities, replicated = _names(settings, patterns)
     return Stage(
         table="posterior",
+        version=2,
         label=f"fit {settings.config}",
         settings=settings.posterior,
         worker=PosteriorWorker,
@@ -180,6 +182,7 @@ def _summary_stage(
     patterns = counted[settings.config]
     return Stage(
         table="summary",
+        version=2,
         label=f"summarise {settings.config}",
         settings=settings.summary,
         worker=SummaryWorker,
