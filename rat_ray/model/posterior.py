@@ -194,10 +194,15 @@ def draws_table(drawn: Draws | None, design: Design, output: int, config: str, e
         program += [f"replicated[{i}]" for i in range(first, first + len(replicated))]
         values = [drawn.values[:, :, position[column]] for column in program]
         values = [drawn.lp, drawn.divergent, drawn.treedepth, drawn.energy, *values]
-        # NaN, a ratio of nothing to nothing, is missing.
-        rest = [pa.array(part.reshape(-1), from_pandas=True) for part in values]
+        # A ratio to nothing is missing.
+        rest = [_finite(part.reshape(-1)) for part in values]
     cast = [array.cast(field.type) for array, field in zip([*head, *rest], schema, strict=True)]
     return pa.Table.from_arrays(cast, schema=schema)
+
+
+def _finite(values: np.ndarray) -> pa.Array:
+    """The numbers, with null for what is not finite."""
+    return pa.array(values, mask=~np.isfinite(values))
 
 
 def status_of_failure(reason: str) -> Status:

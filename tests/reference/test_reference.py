@@ -56,7 +56,8 @@ def test_an_engine_agrees_with_the_reference(kind: str, name: str, tmp_path: Pat
     far = []
     for quantity, numbers in reference.items():
         mine = found[quantity]
-        for statistic in STATISTICS:
+        # Shares among the items are discrete: a quantile may fall on either side of a step.
+        for statistic in ("mean", "sd") if quantity.startswith("finite[") else STATISTICS:
             error = math.hypot(mine[f"mcse_{statistic}"], numbers[f"mcse_{statistic}"])
             if abs(mine[statistic] - numbers[statistic]) > FAR * error + 1e-6:
                 far.append(f"{quantity} {statistic}: {mine[statistic]} is not {numbers[statistic]} +- {error:.2g}")
