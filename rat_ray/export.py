@@ -15,10 +15,12 @@ import pyarrow.parquet as pq
 from rat_ray.errors import InputError
 from rat_ray.keys import key_of
 from rat_ray.model import identify, merge
+from rat_ray.model.design import Options
 from rat_ray.model.identify import identify_together
-from rat_ray.model.notes import warnings_of
+from rat_ray.model.notes import notes_on, warnings_of
 from rat_ray.model.priors import Prior, parameter_draws
 from rat_ray.model.states import PARAMETERS, derive
+from rat_ray.model.workers import RETRIED
 from rat_ray.output import OutFolder, read_run
 from rat_ray.progress import console
 from rat_ray.report import ReportInput, render
@@ -29,7 +31,7 @@ from rat_ray.store import Table
 from rat_ray.versions import versions
 
 if TYPE_CHECKING:
-    from rat_ray.fitting import FitJobSettings, Fitted
+    from rat_ray.fitting import FitJob, FitJobSettings, Fitted
     from rat_ray.model import Labels
     from rat_ray.pipeline import Pipeline
 
@@ -46,7 +48,7 @@ def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
     if results.allocation is not None:
         out.write_table("allocation.parquet", results.allocation.read())
     notes = [*_source_notes(pipeline), *results.notes, *_failure_notes(results.annotations)]
-    notes += fit_notes(results.fitted, pipeline.job.share_judges)
+    notes += fit_notes(results.fitted, pipeline.job)
     facts = {
         "notes": notes,
         "prior": key_of(pipeline.job.prior),
@@ -70,7 +72,7 @@ def write_fit(
 ) -> None:
     """Write the results of `rat-ray fit`, print the table and the path. warnings: of what was labelled."""
     write_fits(out, fitted)
-    notes = [*labels.notes.lines(), *warnings, *fit_notes(fitted, job.share_judges)]
+    notes = [*labels.notes.lines(), *warnings, *fit_notes(fitted, job)]
     if labels.ignored:
         notes.append(f"columns ignored: {', '.join(labels.ignored)}")
     facts = {
@@ -106,17 +108,19 @@ def write_fits(out: OutFolder, fitted: Mapping[str, Fitted]) -> None:
         write_partition(out, "patterns", name, one.patterns)
 
 
-def fit_notes(fitted: Mapping[str, Fitted], shared: bool) -> list[str]:
-    """What a reader of the fits must know, in words, each with its configuration where there are several.
-
-    shared: whether the configurations share their judges' rates.
-    """
+def fit_notes(fitted: Mapping[str, Fitted], job: FitJob) -> list[str]:
+    """What a reader of the fits must know, in words, each with its configuration where there are several."""
     notes = []
+    options = Options(judge_model=job.judge_model, policy=job.policy)
     counts = {name: merge([one.patterns.read()]) for name, one in fitted.items()}
-    known = identify_together(counts) if shared else {name: identify(one) for name, one in counts.items()}
+    if job.share_judges:
+        known = identify_together(counts, options)
+    else:
+        known = {name: identify(one, options) for name, one in counts.items()}
     for name, one in fitted.items():
         where = f"{name}: " if len(fitted) > 1 else ""
-        found = [*known[name].words, *warnings_of(one.summary.read(), one.checks.read())]
+        retried = RETRIED in (one.posterior.read(["chain"]).schema.metadata or {})
+        found = [*notes_on(known[name], counts[name], retried), *warnings_of(one.summary.read(), one.checks.read())]
         notes += [where + text for text in found]
     return notes
 

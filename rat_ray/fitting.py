@@ -16,7 +16,7 @@ from rat_ray.keys import key_of
 from rat_ray.model import Columns, DiagnosticsSettings, EngineSettings, Labels, Policy, Prior, merge, read_labels
 from rat_ray.model.coverage import coverage_warnings
 from rat_ray.model.engines import check, program_path
-from rat_ray.model.patterns import check_columns
+from rat_ray.model.patterns import check_columns, check_judges
 from rat_ray.model.posterior import column_names
 from rat_ray.model.priors import judge_draws
 from rat_ray.model.verdicts import PANEL, check_judge_model
@@ -233,6 +233,7 @@ def run(context: Context) -> str:
         judge_draws(job.prior)  # refuses a prior under which no judge is better than chance
     check_judge_model(job.judge_model, judges)
     check_engine(job.engine)
+    _check_rows(labels)
     configs = pc.unique(labels.table.column("config")).to_pylist()
     out.claim()
     store = Store(out.path / ".store")
@@ -257,8 +258,25 @@ def _judges(job: FitJobSettings, labels: Labels) -> list[str]:
     """The judges to use: all, or those that `judges=` names. Raises InputError for one that is not in the file."""
     if job.judges is None:
         return labels.judges
+    check_judges(job.judges)
     check_columns(labels.table.select(labels.judges), job.judges)
     return list(job.judges)
+
+
+def _check_rows(labels: Labels) -> None:
+    """Raise InputError for a configuration without a row that informs its fit."""
+    names, rows = labels.table.schema.names, labels.table
+    if "use" in names:
+        rows = rows.filter(pc.equal(pc.fill_null(rows.column("use"), "fit"), "fit"))
+    if "error" in names:
+        rows = rows.filter(pc.is_null(rows.column("error")))
+    left = set(pc.unique(rows.column("config")).to_pylist())
+    for config in pc.unique(labels.table.column("config")).to_pylist():
+        if config not in left:
+            raise InputError(
+                f"config {config!r}: there are no items to fit: all its rows failed or are calibration rows "
+                "(see the columns error and use)"
+            )
 
 
 def _warnings(labels: Labels, judges: list[str]) -> list[str]:

@@ -165,7 +165,8 @@ SUMMARY = pa.schema(
 )
 
 # Two configurations on the same questions; mean, sd and quantiles are of first minus second. p_greater: P(first >
-# second). items: questions that both have. identified: 1 where the labels identify the quantity in both.
+# second). correlation: of the two posteriors' normal scores. items: questions that both have; finite[...] is over all
+# that either has. identified: 1 where the labels identify the quantity in both.
 COMPARISON = pa.schema(
     [
         _required("first", pa.string()),

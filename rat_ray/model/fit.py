@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rat_ray.errors import InputError
 from rat_ray.model.checks import check_counts_table
@@ -16,6 +15,7 @@ from rat_ray.model.design import Options
 from rat_ray.model.diagnostics import DiagnosticsSettings, Status
 from rat_ray.model.engines import EngineSettings
 from rat_ray.model.identify import IDENTIFIED, Identification, identify_together
+from rat_ray.model.notes import notes_on
 from rat_ray.model.patterns import check_counts, default_judges, judges_of, patterns
 from rat_ray.model.policy import Policy
 from rat_ray.model.posterior import Sampled, item_count, sample_together
@@ -156,14 +156,9 @@ def judged_quantities(known: Mapping[str, Identification]) -> list[str]:
 
 
 def _notes(table: pa.Table, counts: pa.Table, known: Identification, sampled: Sampled) -> tuple[str, ...]:
-    said = [*known.words]
+    said = notes_on(known, counts, sampled.retried)
     if not {"use", "n"} <= set(table.schema.names):
         said += coverage_warnings(table, judges_of(counts))
-    if sampled.retried:
-        said.append("sampled again with adapt_delta 0.99, since the first draws failed the diagnostics")
-    calibration = pc.sum(counts.filter(pc.field("use") == "calibration").column("n")).as_py()
-    if calibration:
-        said.append(f"{calibration} rows inform the judges' rates only")
     return tuple(said)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rat_ray.model.checks import OVERALL
+from rat_ray.model.identify import Identification
 
 TAIL = 0.01  # a replicated discrepancy as great as the observed one is rarer: the model does not reproduce the data
 _SYMBOLS = {"p_g": "P(G=1)", "p_t": "P(T=1)"}
@@ -12,6 +14,17 @@ _CAUSES = {
     "verdicts": "judges may share errors: compare judge_model=panel",
     "labels": "judges may share errors, or labels were chosen by something that is not in the fit",
 }
+
+
+def notes_on(known: Identification, counts: pa.Table, retried: bool) -> list[str]:
+    """What the labels leave open, and how the fit came about."""
+    said = [*known.words]
+    if retried:
+        said.append("sampled again with adapt_delta 0.99, since the first draws failed the diagnostics")
+    calibration = pc.sum(counts.filter(pc.field("use") == "calibration").column("n")).as_py()
+    if calibration:
+        said.append(f"{calibration} rows inform the judges' rates only")
+    return said
 
 
 def warnings_of(summary: pa.Table, checks: pa.Table) -> list[str]:
