@@ -231,8 +231,8 @@ def _ended(code: int) -> str:
 def _said(console: Path) -> str:
     """A chain's messages: its console output without the settings that CmdStan repeats, progress and repetitions."""
     text = console.read_text(encoding="utf-8", errors="replace")
-    if text.startswith("method = "):
-        text = text.partition("\n\n")[2]
+    # Errors come through another channel and may stand before or after the settings.
+    text = re.sub(r"^method = .*?(\n\n|\Z)", "", text, count=1, flags=re.MULTILINE | re.DOTALL)
     chatter = re.compile(r"Iteration:|Gradient evaluation took|\d+ transitions using|Adjust your expectations")
     lines = [line.rstrip() for line in text.splitlines()]
     kept = list(dict.fromkeys(line for line in lines if line and not chatter.match(line)))
