@@ -21,11 +21,10 @@ from rat_ray.model.posterior import draw_twice, status_of_failure
 from rat_ray.model.priors import Prior
 from rat_ray.model.ranks import correlation
 from rat_ray.model.states import finite_name
+from rat_ray.model.summary import QUANTILES, cell
 from rat_ray.model.verdicts import PANEL, check_judge_model
 from rat_ray.seeds import seed_for
 from rat_ray.tables import COMPARISON
-
-_QUANTILES = {"q2.5": 0.025, "q5": 0.05, "q50": 0.5, "q95": 0.95, "q97.5": 0.975}
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,7 @@ class Comparison:
 
         Raises KeyError for an unknown quantity.
         """
-        names = self.summary.column("quantity").to_pylist()
-        if quantity not in names:
-            raise KeyError(f"{quantity} is none of {', '.join(names)}")
-        cell: float | str | None = self.summary.column(column)[names.index(quantity)].as_py()
-        return cell
+        return cell(self.summary, quantity, column)
 
 
 class PairFit(NamedTuple):
@@ -192,7 +187,7 @@ def _summarise(
             row |= {"mean_first": float(one.mean()), "mean_second": float(two.mean()), "mean": float(gap.mean())}
             row |= {"correlation": correlation(one, two), "sd": float(gap.std(ddof=1))}
             row |= {"p_greater": float((gap > 0).mean() + (gap == 0).mean() / 2)}
-            row |= dict(zip(_QUANTILES, np.quantile(gap, list(_QUANTILES.values())).tolist(), strict=True))
+            row |= dict(zip(QUANTILES, np.quantile(gap, list(QUANTILES.values())).tolist(), strict=True))
         rows.append(row)
     return pa.Table.from_pylist(rows, schema=COMPARISON), status
 

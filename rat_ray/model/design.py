@@ -15,14 +15,11 @@ from rat_ray.model.collapse import Collapsed, collapse
 from rat_ray.model.engines import StanData
 from rat_ray.model.layout import Items, Layout, lay_out
 from rat_ray.model.patterns import CALIBRATION, FAILED, FIT, MISSING, TRUSTED, Code
-from rat_ray.model.policy import Policy
+from rat_ray.model.policy import Policy, quantities_of
 from rat_ray.model.priors import Prior
 from rat_ray.model.rates import Pair, Rate, as_columns, pairs_of, rates_of
 from rat_ray.model.states import (
-    ALL,
     BITS,
-    FINITE,
-    RATIOS,
     STATES,
     Tree,
     finite_name,
@@ -275,11 +272,7 @@ def design_of(codes: Mapping[str, Code], judges: Sequence[str], prior: Prior, op
     )
     weighted = any(not np.array_equal(code.stands_for, code.n) for code in kept.values())
     countable = bool(items.n.sum() <= _MOST_INT)
-    ratios = dict(RATIOS)
-    finite = list(FINITE)
-    if not options.policy.is_default:
-        ratios["utility"] = (options.policy.utilities, ALL)
-        finite.append("utility")
+    ratios, finite = quantities_of(options.policy)
     cells: list[Cells] = []
     if options.replicate and countable:
         first = np.cumsum([0, *(len(code.strata) for code in kept.values())])

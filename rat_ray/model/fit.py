@@ -20,7 +20,7 @@ from rat_ray.model.patterns import check_counts, default_judges, judges_of, patt
 from rat_ray.model.policy import Policy
 from rat_ray.model.posterior import Sampled, item_count, sample_together
 from rat_ray.model.priors import Prior
-from rat_ray.model.summary import status_of, summarise
+from rat_ray.model.summary import cell, status_of, summarise
 from rat_ray.model.verdicts import PANEL, check_judge_model
 
 
@@ -46,11 +46,7 @@ class Fit:
 
     def value(self, quantity: str, column: str = "mean") -> float | str | None:
         """One cell of the summary, such as `fit.value("p_g", "q2.5")`. Raises KeyError for an unknown quantity."""
-        names = self.summary.column("quantity").to_pylist()
-        if quantity not in names:
-            raise KeyError(f"{quantity} is none of {', '.join(names)}")
-        cell: float | str | None = self.summary.column(column)[names.index(quantity)].as_py()
-        return cell
+        return cell(self.summary, quantity, column)
 
     def to_arviz(self) -> Any:
         """The draws for ArviZ (an InferenceData, in ArviZ 1 an `xarray.DataTree`): posterior, sample_stats, log_prior,

@@ -31,8 +31,9 @@ from rat_ray.model.patterns import (
     resolve,
     trusted_sources,
 )
+from rat_ray.model.policy import quantities_of
 from rat_ray.model.priors import Beta, Prior
-from rat_ray.model.states import ABSTAINED, ALL, ANSWERED, FINITE, R0, R1, RATIOS, RIGHT, STATES, Tree, tree_of_pair
+from rat_ray.model.states import ABSTAINED, ALL, ANSWERED, R0, R1, RIGHT, STATES, Tree, tree_of_pair
 from rat_ray.model.strata import MOST_STRATA, read_strata
 from rat_ray.tables import LABEL
 
@@ -237,11 +238,7 @@ def pair_design(counts: PairCounts, judges: Sequence[Sequence[str]], prior: Prio
     share = np.bincount(code.stratum, weights=code.stands_for, minlength=len(code.strata))
     weighted = not np.array_equal(code.stands_for, code.n)
     sides = [side_of(code, mine, prior, options.judge_model) for code, mine in zip(counts.codes, judges, strict=True)]
-    own: dict[str, tuple[np.ndarray, np.ndarray]] = dict(RATIOS)
-    finite = list(FINITE)
-    if not options.policy.is_default:
-        own["utility"] = (options.policy.utilities, ALL)
-        finite.append("utility")
+    own, finite = quantities_of(options.policy)
     ratios = {
         f"{side}:{name}": (np.asarray(top)[states], np.asarray(bottom)[states])
         for side, states in zip(SIDES, tree.side_state, strict=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rat_ray.errors import InputError
-from rat_ray.model.states import FOLLOWS
+from rat_ray.model.states import ALL, FINITE, FOLLOWS, RATIOS
 
 _MOST = 1e6
 
@@ -43,6 +43,13 @@ class Policy:
     def is_default(self) -> bool:
         """Whether the expected utility is P(G=1), which is reported anyway."""
         return bool(np.array_equal(self.utilities, FOLLOWS.astype(float)))
+
+
+def quantities_of(policy: Policy) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], list[str]]:
+    """One system's ratios, the utility among them where it is not P(G=1), and which are also reported as shares."""
+    if policy.is_default:
+        return dict(RATIOS), list(FINITE)
+    return {**RATIOS, "utility": (policy.utilities, ALL)}, [*FINITE, "utility"]
 
 
 _NAMES = ("r0_abstained", "r0_wrong", "r0_right", "r1_abstained", "r1_wrong", "r1_right")

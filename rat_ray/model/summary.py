@@ -29,7 +29,7 @@ from rat_ray.model.sensitivity import Sensitivity, power_scaling
 from rat_ray.model.states import PARAMETERS, derive
 from rat_ray.tables import SUMMARY
 
-_QUANTILES = {"q2.5": 0.025, "q5": 0.05, "q50": 0.5, "q95": 0.95, "q97.5": 0.975}
+QUANTILES = {"q2.5": 0.025, "q5": 0.05, "q50": 0.5, "q95": 0.95, "q97.5": 0.975}
 _PPI: dict[str, Literal["p_g", "p_t"]] = {"p_g": "p_g", "p_t": "p_t"}
 _PRIOR_DRAWS = 10_000
 _SEED = 20_260_101
@@ -104,6 +104,15 @@ def summarise(
             row |= _ppi(counts, quantity, row)
         rows.append(row)
     return pa.Table.from_pylist(rows, schema=SUMMARY)
+
+
+def cell(table: pa.Table, quantity: str, column: str) -> float | str | None:
+    """One cell of a table with a row per quantity. Raises KeyError for an unknown quantity."""
+    names = table.column("quantity").to_pylist()
+    if quantity not in names:
+        raise KeyError(f"{quantity} is none of {', '.join(names)}")
+    found: float | str | None = table.column(column)[names.index(quantity)].as_py()
+    return found
 
 
 def status_of(summary: pa.Table) -> Status:
@@ -192,10 +201,10 @@ def _chains(draws: pa.Table, name: str, like: np.ndarray) -> np.ndarray:
 
 def _moments(values: np.ndarray) -> dict[str, float | None]:
     """mean, sd and quantiles; all missing where a draw is not finite."""
-    names = ["mean", "sd", *_QUANTILES]
+    names = ["mean", "sd", *QUANTILES]
     if not np.isfinite(values).all():
         return dict.fromkeys(names)
-    quantiles = np.quantile(values, list(_QUANTILES.values()))
+    quantiles = np.quantile(values, list(QUANTILES.values()))
     constant = not varies(values[None, :, None])[0]
     numbers = [values.mean(), 0.0 if constant else values.std(ddof=1), *quantiles]
     return {name: float(number) for name, number in zip(names, numbers, strict=True)}
