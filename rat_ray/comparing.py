@@ -138,12 +138,8 @@ def run(context: Context) -> str:
 
 def _from_data(job: CompareJobSettings) -> Source:
     labels = read_labels(job.data or "", job.columns, list(job.by), job.t_zero)
-    configs = pc.unique(labels.table.column("config")).to_pylist()
-    rows = {name: labels.table.filter(pc.equal(labels.table.column("config"), name)) for name in configs}
-    notes = labels.notes.lines()
-    if labels.ignored:
-        notes.append(f"columns ignored: {', '.join(labels.ignored)}")
-    source = Source(rows, dict.fromkeys(configs, labels.judges), notes)
+    rows = labels.by_config()
+    source = Source(rows, dict.fromkeys(rows, labels.judges), labels.lines())
     return _chosen(job, source, "by= names the column that tells them apart")
 
 

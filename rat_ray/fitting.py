@@ -234,13 +234,13 @@ def run(context: Context) -> str:
     check_judge_model(job.judge_model, judges)
     check_engine(job.engine)
     _check_rows(labels)
-    configs = pc.unique(labels.table.column("config")).to_pylist()
+    configs = labels.by_config()
     out.claim()
     store = Store(out.path / ".store")
     store.prepare()
     with Cluster(job.cluster) as cluster:
         runs = Runs(store, cluster, seed=job.seed)
-        imported = {config: _import(store, labels, config) for config in configs}
+        imported = {config: import_rows(store, "labels", config, rows) for config, rows in configs.items()}
         fitted = fit_tables(
             runs,
             imported,
@@ -282,8 +282,7 @@ def _check_rows(labels: Labels) -> None:
 def _warnings(labels: Labels, judges: list[str]) -> list[str]:
     """Where labels were chosen by something that is not in the fit, per configuration."""
     said = []
-    for config in pc.unique(labels.table.column("config")).to_pylist():
-        rows = labels.table.filter(pc.equal(labels.table.column("config"), config))
+    for config, rows in labels.by_config().items():
         where = "" if config == "all" else f"{config}: "
         said += [where + warning for warning in coverage_warnings(rows, judges)]
     return said
@@ -305,8 +304,3 @@ def _own_settings(job: FitJobSettings, labels: Labels) -> dict[str, Any]:
         "t_zero": job.t_zero,
         "columns": key_of(job.columns),
     }
-
-
-def _import(store: Store, labels: Labels, config: str) -> Table:
-    rows = labels.table.filter(pc.equal(labels.table.column("config"), config))
-    return import_rows(store, "labels", config, rows)

@@ -87,6 +87,15 @@ class Labels(NamedTuple):
     ignored: list[str]
     notes: Notes
 
+    def lines(self) -> list[str]:
+        """What a reader must know of how the file was read, in words."""
+        return [*self.notes.lines(), *([f"columns ignored: {', '.join(self.ignored)}"] if self.ignored else [])]
+
+    def by_config(self) -> dict[str, pa.Table]:
+        """The rows of each configuration, in the order in which they first occur."""
+        column = self.table.column("config")
+        return {name: self.table.filter(pc.equal(column, name)) for name in pc.unique(column).to_pylist()}
+
 
 def read_labels(
     path: str | Path, columns: Columns | None = None, by: Sequence[str] = (), t_zero: str = "refuse"
