@@ -22,6 +22,7 @@ from rat_ray.model.verdicts import PANEL, check_judge_model
 from rat_ray.naming import safe_name
 from rat_ray.retrieve import RETRIEVERS
 from rat_ray.settings import build, check_given, conf_dir, fields_of
+from rat_ray.store import StorageSettings
 
 if TYPE_CHECKING:
     from rat_ray.commands import Context
@@ -47,17 +48,6 @@ class StageResources:
     label: Resources = Resources()
     fit: Resources = Resources()
     allocate: Resources = Resources()
-
-
-@dataclass(frozen=True)
-class StorageSettings:
-    """Where `store=` lives. Only local directories in this version."""
-
-    kind: str = "local"
-
-    def validate(self) -> None:
-        if self.kind != "local":
-            raise InputError(f"kind={self.kind}: only 'local' works in this version")
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
         "budget_seed": pipeline.job.labels.seed,
         "verdicts": _verdict_counts(results.verdicts),
         "seed": pipeline.job.seed,
-        "store": str(pipeline.store.root),
+        "store": pipeline.store.root,
         "tables": {record.label: record.key for record in records},
         "stages": [dataclasses.asdict(record) for record in records],
         "versions": versions(),

@@ -83,7 +83,7 @@ class Pipeline:
         self.job = plan.job
         self.sources = {name: load(settings) for name, settings in plan.datasets.items()}
         self.out = OutFolder(plan.out, self._own_settings(), kind="evaluate", in_sweep=plan.sweep)
-        self.store = Store(self.job.store)
+        self.store = Store(self.job.store, self.job.storage)
         self.results = Results()
         self.began = time.monotonic()
 
@@ -179,6 +179,7 @@ class Pipeline:
         assert kind.index is not None
         return Stage(
             table="index",
+            version=2,
             label=f"index {dataset} {retriever}",
             settings=settings,
             key_settings=settings.index_settings(),

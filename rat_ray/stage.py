@@ -106,10 +106,10 @@ def cut(rows: int, range_rows: int) -> list[tuple[int, int]]:
 class StageRunner:
     """Runs units of work in one process, in a Ray worker or in a plain loop, with the stage's worker kept alive."""
 
-    def __init__(self, stages: Sequence[Stage], keys: Sequence[str], root: str) -> None:
+    def __init__(self, stages: Sequence[Stage], keys: Sequence[str], store: Store) -> None:
         self._stages = stages
         self._keys = keys
-        self._store = Store(root)
+        self._store = store
         self._worker: Any = None
         self._worker_of = -1
 
@@ -275,7 +275,7 @@ class Runs:
     ) -> Iterator[dict[str, Any]]:
         if not units:
             return
-        make_runner = _MakeRunner(tuple(stages), tuple(keys), str(self.store.root))
+        make_runner = _MakeRunner(tuple(stages), tuple(keys), self.store)
         use = self.cluster.settings.use
         if use == "never" or (use == "auto" and small):
             runner = make_runner()
@@ -317,10 +317,10 @@ class _MakeRunner:
 
     stages: tuple[Stage, ...]
     keys: tuple[str, ...]
-    root: str
+    store: Store
 
     def __call__(self) -> StageRunner:
-        return StageRunner(self.stages, self.keys, self.root)
+        return StageRunner(self.stages, self.keys, self.store)
 
 
 def _raise_failure(stage: Stage, receipt: dict[str, Any]) -> None:

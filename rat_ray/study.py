@@ -11,7 +11,7 @@ import pyarrow as pa
 from rat_ray.allocate import AllocationSettings, StudySettings, check, print_study, study_stage, tasks
 from rat_ray.cluster import Cluster, ClusterSettings
 from rat_ray.errors import InputError, did_you_mean
-from rat_ray.evaluate import StageResources, StorageSettings
+from rat_ray.evaluate import StageResources
 from rat_ray.export import read_finished, read_partitions
 from rat_ray.keys import key_of
 from rat_ray.model import Prior
@@ -20,7 +20,7 @@ from rat_ray.progress import console
 from rat_ray.report.figures import allocation_figure
 from rat_ray.settings import build, check_given
 from rat_ray.stage import Runs, import_rows
-from rat_ray.store import Store, Table
+from rat_ray.store import StorageSettings, Store, Table
 
 if TYPE_CHECKING:
     from rat_ray.commands import Context
@@ -84,7 +84,7 @@ def run(context: Context) -> str:
         raise InputError(f"allocation.configuration={config}: not in {folder}{did_you_mean(config, annotations)}")
     rows = with_config(annotations[config], config)
     check(rows, job.allocation, facts["trusted"])
-    store = Store(job.store)
+    store = Store(job.store, job.storage)
     store.prepare()
     out.claim()
     with Cluster(job.cluster) as cluster:

@@ -43,7 +43,7 @@ def test_digest_does_not_depend_on_how_the_rows_lie_in_memory() -> None:
 def test_footer_names_key_range_and_rows(tmp_path: Path) -> None:
     store = Store(tmp_path)
     part = store.write_part("questions", "k", 8, 13, questions(5), tables.QUESTIONS)
-    metadata = pq.ParquetFile(store.folder("questions", "k") / part.name).schema_arrow.metadata
+    metadata = pq.ParquetFile(Path(store.where("questions", "k")) / part.name).schema_arrow.metadata
     assert metadata[b"rat_ray.key"] == b"k"
     assert metadata[b"rat_ray.range"] == b"8-13"
     assert metadata[b"rat_ray.rows"] == b"5"
@@ -81,7 +81,7 @@ def test_reading_past_the_end_is_refused(tmp_path: Path) -> None:
 
 def test_a_missing_part_is_named(tmp_path: Path) -> None:
     table = import_table(Store(tmp_path), "questions", "k", "q", tables.QUESTIONS, lambda: iter([questions(4)]))
-    (table.folder / table.parts[0].name).unlink()
+    (Path(table.where) / table.parts[0].name).unlink()
     with pytest.raises(StageError, match="missing"):
         table.read()
 
@@ -89,7 +89,7 @@ def test_a_missing_part_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["cut", "empty", "one bit"])
 def test_a_damaged_part_is_noticed_in_words(tmp_path: Path, damage: str) -> None:
     table = import_table(Store(tmp_path), "questions", "k", "q", tables.QUESTIONS, lambda: iter([questions(40)]))
-    path = table.folder / table.parts[0].name
+    path = Path(table.where) / table.parts[0].name
     data = bytearray(path.read_bytes())
     data[60] ^= 1
     path.write_bytes({"cut": data[:-40], "empty": b"", "one bit": data}[damage])
@@ -100,10 +100,10 @@ def test_a_damaged_part_is_noticed_in_words(tmp_path: Path, damage: str) -> None
 @pytest.mark.parametrize("text", ["{", "{}", "[1]", '{"digest": "1", "rows": 1, "files": false, "parts": [{}]}'])
 def test_a_damaged_manifest_is_noticed_in_words(tmp_path: Path, text: str) -> None:
     store = Store(tmp_path)
-    write_new(store.folder("t", "k") / "manifest.json", text.encode())
+    write_new(Path(store.where("t", "k")) / "manifest.json", text.encode())
     with pytest.raises(StageError, match=r"manifest.json is damaged .*; delete"):
         store.find("t", "k")
-    write_new(store.folder("t", "k") / "ranges.json", text.encode())
+    write_new(Path(store.where("t", "k")) / "ranges.json", text.encode())
     with pytest.raises(StageError, match=r"ranges.json is damaged .*; delete"):
         store.fix_ranges("t", "k", [(0, 1)])
 

@@ -38,7 +38,7 @@ class Quickstart(NamedTuple):
         return Store(self.folder / "rat-store")
 
     def tables(self, kind: str) -> list[Table]:
-        keys = [path.parent.name for path in sorted(self.store.root.glob(f"{kind}/*/{MANIFEST}"))]
+        keys = [path.parent.name for path in sorted(Path(self.store.root).glob(f"{kind}/*/{MANIFEST}"))]
         found = [self.store.find(kind, key) for key in keys]
         return [table for table in found if table is not None]
 
@@ -230,9 +230,9 @@ def test_the_allocation_study_has_every_cell(quickstart: Quickstart) -> None:
 
 
 def test_the_same_command_again_computes_nothing(quickstart: Quickstart) -> None:
-    before = everything_under(quickstart.store.root)
+    before = everything_under(Path(quickstart.store.root))
     printed = succeed("evaluate", "experiment=quickstart", cwd=quickstart.folder)
-    assert everything_under(quickstart.store.root) == before
+    assert everything_under(Path(quickstart.store.root)) == before
     assert " 0 computed" in printed
     stages = json.loads((quickstart.out / "run.json").read_text())["stages"]
     assert stages
@@ -260,9 +260,9 @@ def test_allocate_runs_on_a_finished_run(quickstart: Quickstart) -> None:
 
 
 def test_another_prompt_redoes_only_what_depends_on_it(quickstart: Quickstart, tmp_path: Path) -> None:
-    before = set(everything_under(quickstart.store.root))
+    before = set(everything_under(Path(quickstart.store.root)))
     arguments = ["dataset=demo", "dataset.limit=60", "retriever=bm25", "generator.max_tokens=12", "judge=none"]
     succeed("evaluate", *arguments, f"store={quickstart.store.root}", f"out={tmp_path / 'out'}", cwd=quickstart.folder)
-    new = {Path(name).parts[0] for name in set(everything_under(quickstart.store.root)) - before}
+    new = {Path(name).parts[0] for name in set(everything_under(Path(quickstart.store.root))) - before}
     assert "answers" in new
     assert not new & {"passages", "questions", "index", "retrievals"}

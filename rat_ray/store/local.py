@@ -1,0 +1,155 @@
+"""A store in a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rat_ray.errors import InputError, StageError
+from rat_ray.store.objects import Entry
+
+
+def write_new(path: Path, data: bytes) -> bool:
+    """Create a file whole or not at all; False (and nothing changed) when it exists already."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _scratch_file(path, data) as scratch:
+        try:
+            os.link(scratch, path)
+        except FileExistsError:
+            return False
+    return True
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file in one step, so that a reader sees the old or the new content and never half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _scratch_file(path, data) as scratch:
+        os.replace(scratch, path)
+
+
+@contextlib.contextmanager
+def _scratch_file(path: Path, data: bytes) -> Iterator[Path]:
+    scratch = path.parent / f".tmp-{uuid.uuid4().hex}"
+    try:
+        with scratch.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        yield scratch
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _in_words(path: Path) -> Iterator[None]:
+    """A full or read-only disk as an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StageError(
+                f"{path}: the disk is full; make space and run the same command again: what is complete is kept"
+            ) from error
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO):
+            raise StageError(f"{path}: cannot be written ({error.strerror})") from error
+        raise
+
+
+class LocalObjects:
+    """`Objects` in a folder: a name is a path, written beside itself and moved into place."""
+
+    conditional = True
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.url = str(root)
+
+    def prepare(self) -> None:
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            probe = self.root / f".tmp-{uuid.uuid4().hex}"
+            probe.write_bytes(b"")
+            probe.unlink()
+        except OSError as error:
+            raise InputError(
+                f"store={self.root}: cannot write there ({error.strerror}); choose another store="
+            ) from error
+
+    def get(self, name: str) -> bytes:
+        return self._path(name).read_bytes()
+
+    def put(self, name: str, data: bytes) -> None:
+        with _in_words(self._path(name)):
+            replace_file(self._path(name), data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        with _in_words(self._path(name)):
+            return write_new(self._path(name), data)
+
+    def open(self, name: str, columns: bool = False) -> str:
+        path = self._path(name)
+        if not path.is_file():
+            raise FileNotFoundError(path)
+        return str(path)
+
+    def walk(self, prefix: str = "") -> Iterator[Entry]:
+        folder, _, beginning = prefix.rpartition("/")
+        yield from self._below(self._path(folder) if folder else self.root, f"{folder}/" if folder else "", beginning)
+
+    def _below(self, folder: Path, before: str, beginning: str) -> Iterator[Entry]:
+        try:
+            found = sorted((e for e in os.scandir(folder) if e.name.startswith(beginning)), key=lambda e: e.name)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                yield from self._below(folder / entry.name, f"{before}{entry.name}/", "")
+                continue
+            with contextlib.suppress(FileNotFoundError):  # gone since it was listed
+                facts = entry.stat()
+                yield Entry(f"{before}{entry.name}", facts.st_size, facts.st_mtime)
+
+    def children(self, folder: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self._path(folder) if folder else self.root))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def delete(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._path(name).unlink(missing_ok=True)
+
+    def upload(self, folder: Path, name: str) -> None:
+        target = self._path(name)
+        with _in_words(target):
+            for path in folder.rglob("*"):  # the rename below must not be on disk before what it names
+                if path.is_file():
+                    with path.open("rb") as stream:
+                        os.fsync(stream.fileno())
+            try:
+                os.rename(folder, target)
+            except OSError:
+                if not target.is_dir():
+                    raise
+                shutil.rmtree(folder)  # another writer was first, with the same content
+
+    def download(self, name: str, files: Sequence[Entry]) -> Path:
+        return self._path(name)
+
+    def scratch(self, name: str) -> Path:
+        folder = self._path(name).parent / f".scratch-{uuid.uuid4().hex}"
+        with _in_words(folder):
+            folder.mkdir(parents=True)
+        return folder
+
+    def _path(self, name: str) -> Path:
+        """Where a name lies. Raises StageError for one that leads out of the root."""
+        words = name.split("/")
+        if name.startswith("/") or "\0" in name or any(word in ("", ".", "..") for word in words):
+            raise StageError(f"{name!r}: not a name inside the store {self.root}")
+        return self.root.joinpath(*words)

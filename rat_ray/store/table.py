@@ -1,0 +1,134 @@
+"""A committed table and how its rows are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rat_ray.errors import StageError
+from rat_ray.store.objects import Entry, Objects, open_objects
+from rat_ray.store.parts import FILES, FOOTER, Part
+from rat_ray.store.settings import StorageSettings
+
+
+class Input(Protocol):
+    """A committed table handed to a worker whole."""
+
+    @property
+    def num_rows(self) -> int: ...
+
+    def read(self, columns: list[str] | None = None) -> pa.Table: ...
+
+    def batches(self, columns: list[str] | None = None) -> Iterator[pa.Table]: ...
+
+    def folders(self) -> list[Path]: ...
+
+
+def damaged(where: str, folder: str, why: str) -> str:
+    """The message for an object that cannot be read."""
+    return f"{where} is damaged ({why.strip().splitlines()[0]}); delete {folder} and run the same command again"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A committed table of a store. Picklable: a worker in another process opens it by its root."""
+
+    root: str
+    table: str
+    key: str
+    digest: str
+    num_rows: int
+    parts: tuple[Part, ...]
+    files: bool = False
+    manifest: dict[str, Any] = field(default_factory=dict, compare=False, hash=False, repr=False)
+    storage: StorageSettings = field(default_factory=StorageSettings, compare=False, repr=False)
+
+    @property
+    def label(self) -> str:
+        return str(self.manifest.get("label") or self.table)
+
+    @property
+    def where(self) -> str:
+        """The table's folder or prefix, for messages."""
+        return f"{self.root}/{self.table}/{self.key}"
+
+    def folders(self) -> list[Path]:
+        """A file table's parts as local folders, in the order of their ranges."""
+        if not self.files:
+            raise StageError(f"{self.table}/{self.key[:12]} holds rows, not files")
+        return [self._folder(part) for part in self.parts]
+
+    def _folder(self, part: Part) -> Path:
+        name = self._name(part)
+        try:
+            listed = json.loads(self._objects.get(name))
+            files = [Entry(str(file), int(size), 0.0) for file, size in listed.items()]
+        except FileNotFoundError as error:
+            raise StageError(self._missing(part)) from error
+        except (ValueError, TypeError, AttributeError) as error:
+            raise StageError(damaged(f"{self.where}/{part.name}", self.where, repr(error))) from error
+        folder = self._objects.download(name.removesuffix(FILES), files)
+        for file in files:
+            path = folder / file.name
+            if not path.is_file() or path.stat().st_size != file.size:
+                raise StageError(damaged(f"{path}", self.where, f"{file.size} bytes are expected"))
+        return folder
+
+    def batches(self, columns: list[str] | None = None) -> Iterator[pa.Table]:
+        """The rows, one part at a time, in input order."""
+        for part in self.parts:
+            yield self.read_part(part, columns)
+
+    def read(self, columns: list[str] | None = None) -> pa.Table:
+        """All rows, in input order."""
+        return pa.concat_tables(list(self.batches(columns))).combine_chunks()
+
+    def read_range(self, start: int, stop: int, columns: list[str] | None = None) -> pa.Table:
+        """Rows [start, stop) of the table, counted over its parts in order."""
+        pieces: list[pa.Table] = []
+        offset = 0
+        for part in self.parts:
+            low, high = max(start, offset), min(stop, offset + part.rows)
+            if low < high or (start == stop and not pieces):
+                pieces.append(self.read_part(part, columns).slice(low - offset, max(0, high - low)))
+            offset += part.rows
+        if not pieces:
+            raise StageError(f"{self.table}/{self.key[:12]} has {offset} rows, asked for [{start}, {stop})")
+        found = pa.concat_tables(pieces).combine_chunks()
+        if found.num_rows != stop - start:
+            raise StageError(f"{self.table}/{self.key[:12]}: asked for rows [{start}, {stop}), got {found.num_rows}")
+        return found
+
+    def read_part(self, part: Part, columns: list[str] | None = None) -> pa.Table:
+        """The rows of one part. Raises StageError where it is missing, damaged or not what the manifest says."""
+        try:
+            source = self._objects.open(self._name(part), columns=columns is not None)
+        except FileNotFoundError as error:
+            raise StageError(self._missing(part)) from error
+        where = f"{self.where}/{part.name}"
+        # ParquetFile, not read_table: no guessing of partition columns from the folder names.
+        try:
+            with pq.ParquetFile(source, page_checksum_verification=True) as file:
+                table = file.read(columns=columns)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise StageError(damaged(where, self.where, str(error))) from error
+        if table.num_rows != part.rows:
+            raise StageError(f"{where} holds {table.num_rows} rows, its manifest says {part.rows}")
+        own = {n: v for n, v in (table.schema.metadata or {}).items() if n not in FOOTER}
+        return table.replace_schema_metadata(own or None)
+
+    @property
+    def _objects(self) -> Objects:
+        return open_objects(self.root, self.storage)
+
+    def _name(self, part: Part) -> str:
+        return f"{self.table}/{self.key}/{part.name}"
+
+    def _missing(self, part: Part) -> str:
+        return f"{self.where}/{part.name} is named by a manifest and is missing; restore it or delete {self.where}"
