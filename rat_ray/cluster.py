@@ -1,19 +1,22 @@
-"""Connect to Ray, or start it, and spread units of work over it. This file and stage.py are all that know Ray."""
+"""Connect to Ray, or start it, and make pools of workers there. This file and pool.py are all that know Ray."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
-from rat_ray.errors import InputError, StageError
+from rat_ray.errors import InputError
+from rat_ray.pool import Pool, PoolSettings, Recovery
+
+U = TypeVar("U")
+R = TypeVar("R")
 
 USES = ("auto", "always", "never")
 
@@ -24,7 +27,9 @@ class ClusterSettings:
 
     address: a running cluster ("auto", "host:port" or "ray://…"); empty means RAY_ADDRESS, else a local one.
     use: "auto" runs small stages in this process and the rest on Ray; "always" and "never" say what they mean.
-    cpus: logical CPUs of a cluster that we start (0: all cores). object_store_mb: its object store.
+    cpus: logical CPUs of a cluster that we start (0: all cores). object_store_mb: its object store. stall_timeout:
+    seconds after which a stage that finishes nothing ends with an error. tries: how often a range of rows may kill its
+    process before it is cut down to the row that does it.
     """
 
     address: str = ""
@@ -32,6 +37,8 @@ class ClusterSettings:
     cpus: int = 0
     object_store_mb: int = 256
     log_to_driver: bool = False
+    stall_timeout: float = 7200.0
+    tries: int = 3
 
     def validate(self) -> None:
         if self.use not in USES:
@@ -40,6 +47,10 @@ class ClusterSettings:
             raise InputError(f"cluster.cpus={self.cpus}: give how many, or 0 for all cores")
         if self.object_store_mb < 80:
             raise InputError(f"cluster.object_store_mb={self.object_store_mb}: Ray needs at least 80")
+        if not self.stall_timeout > 0:
+            raise InputError(f"cluster.stall_timeout={self.stall_timeout}: give seconds, more than 0")
+        if self.tries < 1:
+            raise InputError(f"cluster.tries={self.tries}: must be at least 1")
 
 
 @dataclass(frozen=True)
@@ -57,25 +68,6 @@ class Resources:
         for name in ("num_cpus", "num_gpus", "memory_mb", "workers", "range_rows"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise InputError(f"{name}={getattr(self, name)}: must be at least 0")
-
-
-class Runner(Protocol):
-    """Runs one unit of work (JSON in) and answers with its receipt (JSON out)."""
-
-    def __call__(self, unit: str) -> str: ...
-
-
-class _RangeActor:
-    """The Ray Data callable: made once per worker process, then called with batches of one unit."""
-
-    def __init__(self, make_runner: Any) -> None:
-        self._runner: Runner = make_runner()
-
-    def __call__(self, batch: Any) -> Any:
-        import pyarrow as pa
-
-        receipts = [self._runner(unit) for unit in batch.column("unit").to_pylist()]
-        return pa.table({"receipt": pa.array(receipts, pa.string())})
 
 
 def _no_cluster(address: str, reason: str) -> str:
@@ -136,7 +128,7 @@ class Cluster:
         """Connect to the cluster of `address` or RAY_ADDRESS, or start one on this machine."""
         if self._connected:
             return
-        # Ray's tips, and its remarks on how Ray Data itself uses actors, are no news to our users; errors still come.
+        # Ray's tips are no news to our users; errors still come.
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         import ray
@@ -145,7 +137,6 @@ class Cluster:
         if not ray.is_initialized():
             self._init(ray)
         self._connected = True
-        self._quieten()
 
     def _init(self, ray: Any) -> None:
         address = self.settings.address or os.environ.get("RAY_ADDRESS", "")
@@ -159,85 +150,60 @@ class Cluster:
             return
         cores = self.settings.cpus or os.cpu_count() or 1
         with _stderr_only_on_failure():
-            # One logical CPU more than there are cores: a Ray Data pool that holds every CPU cannot redo lost work.
             ray.init(
                 address="local",
-                num_cpus=cores + 1,
+                num_cpus=cores,
                 object_store_memory=self.settings.object_store_mb << 20,
                 include_dashboard=False,
                 **common,
             )
         self._started_here = True
 
-    def _quieten(self) -> None:
-        from ray.data import DataContext
-
-        context = DataContext.get_current()
-        context.enable_progress_bars = False
-        context.print_on_execution_start = False
-        for name in ("ray.data", "ray.data._internal", "ray._private.worker"):
-            logging.getLogger(name).setLevel(logging.ERROR)
-
-    def workers(self, resources: Resources, units: int) -> int:
-        """How many workers of this size the cluster holds now, at most one per unit and at least one."""
-        import ray
-
-        if resources.workers:
-            return max(1, min(resources.workers, units))
-        total: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        fits = [units]
-        if resources.num_cpus:
-            fits.append(int(max(1.0, total.get("CPU", 1.0) - 1.0) / resources.num_cpus))
-        if resources.num_gpus:
-            fits.append(int(total.get("GPU", 0.0) / resources.num_gpus))
-        return max(1, min(fits))
-
-    def _say_if_none_fits(self, resources: Resources) -> None:
-        """Ray waits without a word for a node that is large enough; autoscaling may bring one."""
-        import ray
-
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
-        wanted = {"CPU": resources.num_cpus, "GPU": resources.num_gpus}
-        if any(all(node.get(name, 0.0) >= amount for name, amount in wanted.items()) for node in nodes):
-            return
-        amounts = " and ".join(f"{amount:g} {name}" for name, amount in wanted.items() if amount)
-        print(
-            f"waiting for a node with {amounts}: the cluster has none now; lower resources.*.num_cpus or add a node",
-            file=sys.stderr,
-            flush=True,
-        )
-
-    def run(self, units: Sequence[dict[str, Any]], make_runner: Any, resources: Resources) -> Iterator[dict[str, Any]]:
-        """Run every unit on Ray Data's actor pool and yield the receipts as they come."""
+    def pool(
+        self,
+        title: str,
+        units: Sequence[U],
+        group: Callable[[U], Hashable],
+        make_runner: Any,
+        recovery: Recovery[U, R],
+        resources: Resources,
+    ) -> Pool[U, R]:
+        """The actors that will do these units; nothing starts before its `receipts` are asked for."""
         self.connect()
-        import ray
-
-        self._say_if_none_fits(resources)
-        count = self.workers(resources, len(units))
-        dataset = ray.data.from_items([{"unit": json.dumps(unit)} for unit in units], override_num_blocks=len(units))
-        options: dict[str, Any] = {"num_cpus": resources.num_cpus}
+        options: dict[str, Any] = {"num_cpus": resources.num_cpus, "scheduling_strategy": "SPREAD"}
         if resources.num_gpus:
             options["num_gpus"] = resources.num_gpus
         if resources.memory_mb:
             options["memory"] = resources.memory_mb << 20
-        mapped = dataset.map_batches(
-            _RangeActor,
-            fn_constructor_args=(make_runner,),
-            batch_size=1,
-            batch_format="pyarrow",
-            compute=ray.data.ActorPoolStrategy(size=count, max_tasks_in_flight_per_actor=2),
-            **options,
+        settings = PoolSettings(
+            options, lambda: self._size(resources), self.settings.stall_timeout, _in_words(resources)
         )
-        try:
-            for row in mapped.iter_rows():
-                yield json.loads(row["receipt"])
-        except ray.exceptions.RayError as error:
-            # A worker's own errors come as receipts; this is a lost process or node that Ray could not make up for.
-            why = str(error).strip().splitlines()[0]
-            raise StageError(
-                f"Ray lost the work ({type(error).__name__}: {why}); what is complete is kept, "
-                "run the same command again"
-            ) from error
+        return Pool(title, units, group, make_runner, recovery, settings)
+
+    def hosts(self) -> set[str]:
+        """The names of the machines that the cluster runs on, this one included."""
+        import ray
+
+        alive = (node for node in ray.nodes() if node["Alive"])  # type: ignore[no-untyped-call]
+        return {socket.gethostname(), *(str(node["NodeManagerHostname"]) for node in alive)}
+
+    def check_shared(self, folder: str) -> None:
+        """Raise InputError where a store is a folder of one machine and the cluster has several."""
+        self.connect()
+        hosts = self.hosts()
+        if len(hosts) > 1:
+            raise InputError(
+                f"store={folder}: a folder, and the cluster has {len(hosts)} hosts ({', '.join(sorted(hosts)[:3])}…); "
+                "give s3://bucket/prefix, or set storage.shared=true for a disk that all of them see under this path"
+            )
+
+    def _size(self, resources: Resources) -> int:
+        """How many workers of this size the cluster holds now, at least one (a node may yet come)."""
+        import ray
+
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+        fits = sum(_holds(node, resources) for node in nodes)
+        return max(1, min(fits, resources.workers) if resources.workers else fits)
 
     def close(self) -> None:
         """Stop a cluster that we started; leave another's alone."""
@@ -248,3 +214,15 @@ class Cluster:
         if self._started_here:
             ray.shutdown()
         self._connected = False
+
+
+def _holds(node: Mapping[str, float], resources: Resources) -> int:
+    """How many workers of this size a node holds."""
+    wanted = {"CPU": resources.num_cpus, "GPU": resources.num_gpus, "memory": float(resources.memory_mb << 20)}
+    fits = [int(node.get(name, 0.0) / amount) for name, amount in wanted.items() if amount]
+    return min(fits, default=1)
+
+
+def _in_words(resources: Resources) -> str:
+    wanted = {"CPU": resources.num_cpus, "GPU": resources.num_gpus, "MB of memory": resources.memory_mb}
+    return " and ".join(f"{amount:g} {name}" for name, amount in wanted.items() if amount) or "room"

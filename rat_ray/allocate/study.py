@@ -71,6 +71,15 @@ class StudyWorker:
         }
         return [{**shared, **_compare(name, self._targets[name], estimates.get(name))} for name in settings.quantities]
 
+    @staticmethod
+    def lost(settings: StudySettings, rows: Mapping[str, pa.Table], reason: str, schema: pa.Schema) -> pa.Table:
+        """Failed fits, one row per quantity, for tasks that killed their process."""
+        _LOG.warning("allocation fits failed: %s", reason)
+        tasks = rows["tasks"].select(list(TASK_IDS)).to_pylist()
+        facts = {"base": settings.base, "resampling": RESAMPLING, "target": TARGET, "status": FAIL}
+        made = [{**task, **facts, "quantity": name} for task in tasks for name in settings.quantities]
+        return pa.Table.from_pylist(made, schema=schema)
+
     def _fit(self, task: Mapping[str, Any], bought: Bought) -> tuple[str, dict[str, Estimate]]:
         """The fit's status and its estimates; none where it failed."""
         settings = self._settings

@@ -214,6 +214,19 @@ class PosteriorWorker:
         sampled = sample_together(tables, mine.prior, mine.engine, mine.seed, options, judged, mine.retry)[mine.config]
         return sampled.draws.replace_schema_metadata(_metadata(sampled))
 
+    @staticmethod
+    def lost(settings: PosteriorSettings, rows: Mapping[str, pa.Table], reason: str, schema: pa.Schema) -> pa.Table:
+        """A failed fit, in place of one that killed its process: as many draws, all missing."""
+        chains, samples = settings.engine.chains, settings.engine.samples
+        head = {
+            "config": pa.repeat(pa.scalar(settings.config, pa.string()), chains * samples),
+            "chain": pa.array([chain for chain in range(chains) for _ in range(samples)], pa.int16()),
+            "draw": pa.array([draw for _ in range(chains) for draw in range(samples)], pa.int32()),
+        }
+        columns = [head.get(field.name, pa.nulls(chains * samples, field.type)) for field in schema]
+        said = {SECONDS: b"0", FAILURE: reason.encode()}
+        return pa.Table.from_arrays(columns, schema=schema).replace_schema_metadata(said)
+
 
 def _together(
     config: str, together: tuple[str, ...], own: pa.Table, others: Mapping[str, pa.Table]

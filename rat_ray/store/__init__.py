@@ -1,5 +1,6 @@
 """Tables on disk or S3: parts, manifests, and reading them back. See `store.py`."""
 
+from rat_ray.store.lease import Holder, Lease
 from rat_ray.store.local import replace_file, write_new
 from rat_ray.store.parts import Part, encode_part, parse_part, part_name, table_digest
 from rat_ray.store.settings import StorageSettings
@@ -9,7 +10,9 @@ from rat_ray.store.table import Input, Table
 __all__ = [
     "MANIFEST",
     "RANGES",
+    "Holder",
     "Input",
+    "Lease",
     "Part",
     "StorageSettings",
     "Store",

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rat_ray.errors import InputError, StageError
+from rat_ray.store.names import check_name
 from rat_ray.store.objects import Entry
 
 
@@ -46,7 +47,7 @@ def _scratch_file(path: Path, data: bytes) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _in_words(path: Path) -> Iterator[None]:
+def in_words(path: Path) -> Iterator[None]:
     """A full or read-only disk as an error that says what to do."""
     try:
         yield
@@ -84,11 +85,11 @@ class LocalObjects:
         return self._path(name).read_bytes()
 
     def put(self, name: str, data: bytes) -> None:
-        with _in_words(self._path(name)):
+        with in_words(self._path(name)):
             replace_file(self._path(name), data)
 
     def create(self, name: str, data: bytes) -> bool:
-        with _in_words(self._path(name)):
+        with in_words(self._path(name)):
             return write_new(self._path(name), data)
 
     def open(self, name: str, columns: bool = False) -> str:
@@ -103,7 +104,7 @@ class LocalObjects:
 
     def _below(self, folder: Path, before: str, beginning: str) -> Iterator[Entry]:
         try:
-            found = sorted((e for e in os.scandir(folder) if e.name.startswith(beginning)), key=lambda e: e.name)
+            found = sorted((e for e in os.scandir(folder) if e.name.startswith(beginning)), key=_order)
         except (FileNotFoundError, NotADirectoryError):
             return
         for entry in found:
@@ -116,7 +117,8 @@ class LocalObjects:
 
     def children(self, folder: str) -> list[str]:
         try:
-            return sorted(os.listdir(self._path(folder) if folder else self.root))
+            names = os.listdir(self._path(folder) if folder else self.root)
+            return sorted(name for name in names if not name.startswith("."))
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -126,7 +128,7 @@ class LocalObjects:
 
     def upload(self, folder: Path, name: str) -> None:
         target = self._path(name)
-        with _in_words(target):
+        with in_words(target):
             for path in folder.rglob("*"):  # the rename below must not be on disk before what it names
                 if path.is_file():
                     with path.open("rb") as stream:
@@ -143,13 +145,15 @@ class LocalObjects:
 
     def scratch(self, name: str) -> Path:
         folder = self._path(name).parent / f".scratch-{uuid.uuid4().hex}"
-        with _in_words(folder):
+        with in_words(folder):
             folder.mkdir(parents=True)
         return folder
 
     def _path(self, name: str) -> Path:
         """Where a name lies. Raises StageError for one that leads out of the root."""
-        words = name.split("/")
-        if name.startswith("/") or "\0" in name or any(word in ("", ".", "..") for word in words):
-            raise StageError(f"{name!r}: not a name inside the store {self.root}")
-        return self.root.joinpath(*words)
+        return self.root.joinpath(*check_name(name, self.url))
+
+
+def _order(entry: os.DirEntry[str]) -> str:
+    """Entries in the order of the whole names below them, as S3 has it."""
+    return f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -64,7 +65,7 @@ class Objects(Protocol):
         ...
 
     def children(self, folder: str) -> list[str]:
-        """The first words below a folder (`""`: the root), sorted: tables, or the keys of one."""
+        """The first words below a folder (`""`: the root), sorted: tables, or the keys of one. Not those with a dot."""
         ...
 
     def delete(self, names: Sequence[str]) -> None:
@@ -97,3 +98,6 @@ def open_objects(root: str, storage: StorageSettings) -> Objects:
 
         return S3Objects(root, storage)
     raise InputError(f"store={root}: give a folder or s3://bucket/prefix")
+
+
+os.register_at_fork(after_in_child=open_objects.cache_clear)  # two processes must not share a connection

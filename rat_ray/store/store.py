@@ -16,6 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from rat_ray.errors import StageError
+from rat_ray.store.lease import LEASES, WRITERS, Holder, Lease, take
+from rat_ray.store.names import check_address
 from rat_ray.store.objects import Objects, open_objects
 from rat_ray.store.parts import FILES, Part, encode_part, folder_digest, parse_part, part_name, range_name
 from rat_ray.store.settings import StorageSettings
@@ -34,6 +36,7 @@ class Store:
     storage: StorageSettings = field(default_factory=StorageSettings)
 
     def __init__(self, root: str | Path, storage: StorageSettings | None = None) -> None:
+        check_address(str(root))
         text = str(root).rstrip("/") or "/"
         here = text if "://" in text else str(Path(text).expanduser().resolve())
         object.__setattr__(self, "root", here)
@@ -55,6 +58,14 @@ class Store:
     def where(self, table: str, key: str) -> str:
         """The folder or prefix of a table."""
         return f"{self.root}/{table}/{key}"
+
+    def lease(self, table: str, key: str, what: str) -> Lease | Holder:
+        """The right to make this table, or who has it. what: for the messages of others."""
+        return take(self.root, self.storage, f"{table}/{key}/{LEASES}", what)
+
+    def sole_writer(self, what: str) -> Lease | Holder:
+        """The right to write here at all, for a place where `objects.conditional` is False."""
+        return take(self.root, self.storage, WRITERS, what)
 
     # --- reading ------------------------------------------------------------------------------------------------
 

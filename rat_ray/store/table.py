@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rat_ray.errors import StageError
+from rat_ray.store.names import check_name
 from rat_ray.store.objects import Entry, Objects, open_objects
 from rat_ray.store.parts import FILES, FOOTER, Part
 from rat_ray.store.settings import StorageSettings
@@ -73,10 +74,17 @@ class Table:
             raise StageError(self._missing(part)) from error
         except (ValueError, TypeError, AttributeError) as error:
             raise StageError(damaged(f"{self.where}/{part.name}", self.where, repr(error))) from error
-        folder = self._objects.download(name.removesuffix(FILES), files)
+        for file in files:  # a list that somebody changed must not lead us elsewhere
+            check_name(file.name, self.where)
+        try:
+            folder = self._objects.download(name.removesuffix(FILES), files)
+        except FileNotFoundError as error:
+            raise StageError(self._missing(part)) from error
         for file in files:
             path = folder / file.name
-            if not path.is_file() or path.stat().st_size != file.size:
+            if not path.is_file():
+                raise StageError(self._missing(part, f"/{file.name}"))
+            if path.stat().st_size != file.size:
                 raise StageError(damaged(f"{path}", self.where, f"{file.size} bytes are expected"))
         return folder
 
@@ -114,7 +122,7 @@ class Table:
         where = f"{self.where}/{part.name}"
         # ParquetFile, not read_table: no guessing of partition columns from the folder names.
         try:
-            with pq.ParquetFile(source, page_checksum_verification=True) as file:
+            with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=columns is not None) as file:
                 table = file.read(columns=columns)
         except (pa.ArrowInvalid, OSError) as error:
             raise StageError(damaged(where, self.where, str(error))) from error
@@ -130,5 +138,6 @@ class Table:
     def _name(self, part: Part) -> str:
         return f"{self.table}/{self.key}/{part.name}"
 
-    def _missing(self, part: Part) -> str:
-        return f"{self.where}/{part.name} is named by a manifest and is missing; restore it or delete {self.where}"
+    def _missing(self, part: Part, file: str = "") -> str:
+        what = f"{self.where}/{part.name.removesuffix(FILES) if file else part.name}{file}"
+        return f"{what} is named by a manifest and is missing; restore it or delete {self.where}"

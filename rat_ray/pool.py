@@ -1,0 +1,301 @@
+"""A pool of Ray actors that does units of work and outlives dead processes and nodes.
+
+Why not Ray Data's actor pool: it retries what killed a process without end, tells nobody which unit that was, and has
+hung after faults (ray#41258, ray#51946). Here the driver hands out the units itself, two per actor, and sees every
+death: a unit whose process died is tried alone, so that the blame is exact; a node's death is nobody's fault.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from rat_ray.errors import StageError
+
+U = TypeVar("U")  # a unit
+R = TypeVar("R")  # its receipt
+C = TypeVar("C", contravariant=True)
+
+IN_FLIGHT = 2  # units per actor: one runs, one waits, so that no actor idles between two
+LOSSES = 20  # how often a unit may be lost with its node or its connection before the job ends
+STARTS = 3  # how many actors in a row may fail to start
+RESIZE_SECONDS = 5.0  # how often the pool looks whether the cluster has grown
+REPORT_SECONDS = 60.0  # how often a stage without progress says so
+
+
+class Recovery(Protocol[U, C]):
+    """What becomes of units whose process died; see `rat_ray.stage.recovery`."""
+
+    def died(self, unit: U, deaths: int, reason: str) -> list[U] | None:
+        """The units to run instead of one that has killed `deaths` processes; None: try it again."""
+        ...
+
+    def finished(self, unit: U, receipt: C) -> list[U]:
+        """The units that follow one that was done."""
+        ...
+
+
+class PoolSettings(NamedTuple):
+    """options: of each actor (num_cpus, ...). size: how many actors the cluster holds now, asked from time to time."""
+
+    options: dict[str, Any]
+    size: Callable[[], int]
+    stall_timeout: float
+    needs: str  # what an actor asks for, in words
+
+
+@dataclass
+class _Work(Generic[U]):
+    unit: U
+    group: Hashable
+    suspect: bool = False  # it, or what it was cut from, killed a process
+    deaths: int = 0
+    losses: int = 0
+
+
+@dataclass(eq=False)
+class _Member(Generic[U]):
+    """One actor: its units in the order in which it does them, and what its last unit was like."""
+
+    actor: Any
+    starting: Any  # resolves to (node id, host) when the process is up
+    node: str = ""
+    host: str = ""
+    running: dict[Any, _Work[U]] = field(default_factory=dict)
+    since: float = 0.0
+    group: Hashable = None
+
+
+class _Worker:
+    """The actor: makes its runner once, then does units."""
+
+    def __init__(self, make_runner: Any) -> None:
+        self._runner = make_runner()
+
+    def where(self) -> tuple[str, str]:
+        """The node's id and the host's address."""
+        import ray
+
+        return ray.get_runtime_context().get_node_id(), str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
+
+    def run(self, unit: Any, again: bool) -> Any:
+        return self._runner(unit, again)
+
+
+class Pool(Generic[U, R]):
+    """Does units on actors; `receipts` yields what came of them. group: units of equal group follow each other."""
+
+    def __init__(
+        self,
+        title: str,
+        units: Sequence[U],
+        group: Callable[[U], Hashable],
+        make_runner: Any,
+        recovery: Recovery[U, R],
+        settings: PoolSettings,
+    ) -> None:
+        self._title = title
+        self._make_runner = make_runner
+        self._recovery = recovery
+        self._settings = settings
+        self._group = group
+        self._queues: dict[Hashable, deque[_Work[U]]] = {}
+        self._suspects: deque[_Work[U]] = deque()
+        self._members: list[_Member[U]] = []
+        self._failed_starts = 0
+        self._resized = 0.0
+        for unit in units:
+            self._enqueue(_Work(unit, group(unit)))
+
+    def receipts(self) -> Iterator[R]:
+        """The receipts as they come. The actors are gone when it ends, in whatever way.
+
+        Raises: StageError when nothing happened for `stall_timeout` seconds, when actors cannot start, or from
+        `Recovery.died`.
+        """
+        import ray
+
+        runner = ray.put(self._make_runner)
+        progress = reported = time.monotonic()
+        try:
+            while self._outstanding():
+                self._resize(ray, runner)
+                self._assign()
+                refs = [ref for member in self._members for ref in (*member.running, member.starting) if ref]
+                ready, _ = ray.wait(refs, num_returns=1, timeout=1.0) if refs else ([], [])
+                if not refs:
+                    time.sleep(0.2)
+                for ref in ready:
+                    progress = reported = time.monotonic()
+                    yield from self._take(ray, ref)
+                now = time.monotonic()
+                if now - progress > self._settings.stall_timeout:
+                    raise StageError(
+                        f"{self._title}: {self._state(now - progress)}; given up after cluster.stall_timeout="
+                        f"{self._settings.stall_timeout:g} s. What is complete is kept: run the same command again"
+                    )
+                if now - reported > REPORT_SECONDS:
+                    reported = now
+                    self._say(self._state(now - progress))
+        finally:
+            for member in self._members:
+                ray.kill(member.actor)
+
+    def drop(self, unwanted: Callable[[U], bool]) -> None:
+        """Forget the units that were not handed out yet and are no longer wanted."""
+        for name, queue in self._queues.items():
+            self._queues[name] = deque(work for work in queue if not unwanted(work.unit))
+        self._suspects = deque(work for work in self._suspects if not unwanted(work.unit))
+
+    # --- handing out --------------------------------------------------------------------------------------------
+
+    def _enqueue(self, work: _Work[U], first: bool = False) -> None:
+        if work.suspect:
+            self._suspects.append(work)
+            return
+        queue = self._queues.setdefault(work.group, deque())
+        queue.appendleft(work) if first else queue.append(work)
+
+    def _outstanding(self) -> int:
+        """Units that are queued or handed out."""
+        running = sum(len(member.running) for member in self._members)
+        return running + len(self._suspects) + sum(len(queue) for queue in self._queues.values())
+
+    def _resize(self, ray: Any, runner: Any) -> None:
+        """Start actors up to what the cluster holds now and the units need."""
+        now = time.monotonic()
+        if self._members and now - self._resized < RESIZE_SECONDS:
+            return
+        self._resized = now
+        wanted = min(self._settings.size(), self._outstanding())
+        if wanted <= len(self._members):
+            return
+        actor_class = ray.remote(_Worker).options(max_restarts=0, max_task_retries=0, **self._settings.options)
+        for _ in range(wanted - len(self._members)):
+            actor = actor_class.remote(runner)
+            self._members.append(_Member(actor, actor.where.remote()))
+
+    def _assign(self) -> None:
+        for depth in range(1, IN_FLIGHT + 1):  # everybody gets a first unit before anybody gets a second
+            if depth > 1 and sum(len(queue) for queue in self._queues.values()) < len(self._members):
+                return  # the last units wait here for whoever is free first
+            for member in self._members:
+                while not member.starting and len(member.running) < depth:
+                    work = self._next_for(member)
+                    if work is None:
+                        break
+                    if not member.running:
+                        member.since = time.monotonic()
+                    member.group = work.group
+                    again = bool(work.deaths or work.losses)
+                    member.running[member.actor.run.remote(work.unit, again)] = work
+
+    def _next_for(self, member: _Member[U]) -> _Work[U] | None:
+        """The next unit: of the member's own group, else of the group with most units per actor; suspects last, and
+        alone on their actor, so that it is known who killed it."""
+        if any(work.suspect for work in member.running.values()):
+            return None
+        own = self._queues.get(member.group)
+        if own:
+            return own.popleft()
+        waiting = {name: queue for name, queue in self._queues.items() if queue}
+        if waiting and not member.running:
+            at = [other.group for other in self._members if other.running]
+            return max(waiting.items(), key=lambda item: len(item[1]) / (1 + at.count(item[0])))[1].popleft()
+        if not waiting and not member.running and self._suspects:
+            return self._suspects.popleft()
+        return None
+
+    # --- taking back --------------------------------------------------------------------------------------------
+
+    def _take(self, ray: Any, ref: Any) -> Iterator[R]:
+        found = next((m for m in self._members if ref == m.starting or ref in m.running), None)
+        if found is None:
+            return  # of a member that was given up a moment ago
+        try:
+            value = ray.get(ref)
+        except ray.exceptions.RayError as error:
+            self._lost(ray, found, error)
+            return
+        if ref == found.starting:
+            found.node, found.host = value
+            found.starting = None
+            self._failed_starts = 0
+            return
+        work = found.running.pop(ref)
+        found.since = time.monotonic()
+        for unit in self._recovery.finished(work.unit, value):
+            self._enqueue(_Work(unit, self._group(unit)), first=True)
+        yield value
+
+    def _lost(self, ray: Any, member: _Member[U], error: Exception) -> None:
+        """An actor is gone: blame the unit that it was doing, unless its node went with it, and put back the rest."""
+        self._members.remove(member)
+        self._resized = 0.0
+        ray.kill(member.actor)  # where only the connection was lost
+        reason = _reason(error)
+        node_lost = not isinstance(error, ray.exceptions.ActorDiedError) or _node_is_gone(ray, member.node, str(error))
+        if member.starting and not node_lost:
+            self._failed_starts += 1
+            if self._failed_starts >= STARTS:
+                raise StageError(f"{self._title}: {STARTS} workers in a row could not start: {reason}") from error
+        lost = list(member.running.values())
+        if lost:
+            what = f"the node {member.host} was lost" if node_lost else "a worker died"
+            self._say(f"{what} at {lost[0].unit} ({reason}); the work is tried again")
+        for position, work in enumerate(lost):
+            if position or node_lost:
+                self._put_back(work, reason, counts=not position)
+                continue
+            work.deaths += 1
+            instead = self._recovery.died(work.unit, work.deaths, reason)
+            if instead is None:
+                work.suspect = True
+                self._enqueue(work)
+                continue
+            for unit in instead:
+                self._enqueue(_Work(unit, work.group, suspect=True))
+
+    def _put_back(self, work: _Work[U], reason: str, counts: bool) -> None:
+        work.losses += int(counts)
+        if work.losses > LOSSES:
+            raise StageError(f"{self._title}: {work.unit} was lost {work.losses} times with its node ({reason})")
+        self._enqueue(work, first=True)
+
+    def _say(self, text: str) -> None:
+        print(f"{self._title}: {text}", file=sys.stderr, flush=True)
+
+    def _state(self, seconds: float) -> str:
+        """What the pool waits for, in words."""
+        now = time.monotonic()
+        busy = [member for member in self._members if member.running]
+        starting = sum(1 for member in self._members if member.starting)
+        words = [f"nothing was finished for {seconds:.0f} s"]
+        for member in busy[:3]:
+            unit = next(iter(member.running.values())).unit
+            words.append(f"{unit} runs on {member.host} for {now - member.since:.0f} s")
+        if len(busy) > 3:
+            words.append(f"{len(busy) - 3} more run")
+        if starting:
+            words.append(f"{starting} workers wait for a node with {self._settings.needs}")
+        return "; ".join(words)
+
+
+def _node_is_gone(ray: Any, node: str, message: str) -> bool:
+    """Whether the actor's node died or is dying."""
+    if "node has died" in message or "node died" in message or "preempted" in message:
+        return True
+    alive = {one["NodeID"] for one in ray.nodes() if one["Alive"]}
+    return bool(node) and node not in alive
+
+
+def _reason(error: Exception) -> str:
+    """What Ray says about a death, in one line, without its ids and its guesses."""
+    text = " ".join(str(error).split())
+    detail = re.search(r"Worker exit detail: (.*?)(?: Some common causes| Lease ID|$)", text)
+    return (detail[1] if detail else text)[:300] or type(error).__name__

@@ -1,0 +1,73 @@
+"""Tables that come from outside the store: files, a task list, rows at hand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from rat_ray.errors import StageError
+from rat_ray.keys import digest_of
+from rat_ray.stage.batch import describe
+from rat_ray.store import Lease, Part, Store, Table, encode_part
+
+POLL_SECONDS = 1.0  # how often a table that another job is importing is looked for
+
+
+def import_table(
+    store: Store,
+    table: str,
+    key: str,
+    label: str,
+    schema: pa.Schema,
+    batches: Callable[[], Iterator[pa.Table]],
+    expected_rows: int | None = None,
+) -> Table:
+    """Commit rows that come from outside the store (files, a task list), one part per batch, or find them there.
+
+    Where another job is importing the same, its table is waited for.
+
+    Raises: StageError unless there are `expected_rows` rows, where that is known.
+    """
+    while True:
+        found = store.find(table, key)
+        if found is not None:
+            _check_count(label, table, expected_rows, found.num_rows)
+            return found
+        lease = store.lease(table, key, f"import {label}")
+        if isinstance(lease, Lease):
+            with lease:
+                return store.find(table, key) or _import(store, table, key, label, schema, batches, expected_rows)
+        time.sleep(POLL_SECONDS)
+
+
+def _import(
+    store: Store,
+    table: str,
+    key: str,
+    label: str,
+    schema: pa.Schema,
+    batches: Callable[[], Iterator[pa.Table]],
+    expected_rows: int | None,
+) -> Table:
+    parts: list[Part] = []
+    start = 0
+    for batch in batches():
+        parts.append(store.write_part(table, key, start, start + batch.num_rows, batch, schema))
+        start += batch.num_rows
+    if not parts:
+        parts.append(store.write_part(table, key, 0, 0, schema.empty_table(), schema))
+    _check_count(label, table, expected_rows, sum(part.rows for part in parts))
+    return store.commit(table, key, describe(table, key, label, schema, parts))
+
+
+def _check_count(label: str, table: str, expected: int | None, rows: int) -> None:
+    if expected is not None and rows != expected:
+        raise StageError(f"{label}: {expected} {table} were read, {rows} are in the store")
+
+
+def import_rows(store: Store, table: str, label: str, rows: pa.Table) -> Table:
+    """Commit a table that is at hand, keyed by its content, or find it there."""
+    key = digest_of({table: encode_part(rows, {})[1]})
+    return import_table(store, table, key, label, rows.schema, lambda: iter([rows]))

@@ -1,0 +1,104 @@
+"""Runs units of work in one process, in a Ray worker or in a plain loop, with the stage's worker kept alive."""
+
+from __future__ import annotations
+
+import socket
+import time
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from rat_ray.errors import InputError, StageError
+from rat_ray.stage.stage import Stage, check_rows, lost_rows, read_aligned, rows_with_error
+from rat_ray.stage.units import JOIN, LOST, PIECE, Receipt, Unit
+from rat_ray.store import Part, Store, Table
+from rat_ray.store.pieces import has_piece, read_pieces, remove_pieces, write_piece
+
+
+class StageRunner:
+    """Made once per process. A stage's worker is made at its first unit and kept while units ask for an equal one."""
+
+    def __init__(self, stages: Sequence[Stage], keys: Sequence[str], store: Store) -> None:
+        self._stages = stages
+        self._keys = keys
+        self._store = store
+        self._worker: Any = None
+        self._worker_of: Stage | None = None
+
+    def __call__(self, unit: Unit, again: bool = False) -> Receipt:
+        """Do the unit. again: it was begun before and its answer was lost.
+
+        What goes wrong in it is told in the receipt; the driver decides what ends.
+        """
+        began = time.monotonic()
+        try:
+            part, errors = self._run(unit, again)
+        except (InputError, StageError) as error:
+            return Receipt(unit, failure=str(error), bad_input=isinstance(error, InputError))
+        except Exception as error:
+            where = self._where(unit)
+            text = f"{where} failed: {type(error).__name__}: {error}\n{traceback.format_exc()}"
+            return Receipt(unit, failure=text)
+        return Receipt(unit, part, errors, time.monotonic() - began, socket.gethostname())
+
+    def _where(self, unit: Unit) -> str:
+        return f"{self._stages[unit.stage].label}, rows [{unit.low}, {unit.high})"
+
+    def _run(self, unit: Unit, again: bool) -> tuple[Part | None, int]:
+        stage, key = self._stages[unit.stage], self._keys[unit.stage]
+        folder, bounds, inner = (stage.table, key), (unit.start, unit.stop), (unit.low, unit.high)
+        if again or unit.kind == JOIN:  # it may have been made, and its answer lost: never make it twice
+            done = self._store.find_part(stage.table, key, *bounds)
+            if done is not None:
+                return done, errors_in(self._store, stage, key, done)
+        if stage.schema is None:
+            return self._write_files(stage, key, unit), 0
+        if unit.kind in (PIECE, LOST):
+            if not has_piece(self._store, folder, bounds, inner):
+                write_piece(self._store, folder, bounds, inner, self._make(stage, unit), stage.schema)
+            return None, 0
+        made = self._joined(stage, key, unit) if unit.kind == JOIN else self._make(stage, unit)
+        part = self._store.write_part(stage.table, key, unit.start, unit.stop, made, stage.schema)
+        if unit.kind == JOIN:
+            remove_pieces(self._store, folder, bounds)
+        return part, rows_with_error(made) if stage.has_errors else 0
+
+    def _make(self, stage: Stage, unit: Unit) -> pa.Table:
+        rows = read_aligned(stage, unit.low, unit.high)
+        made = lost_rows(stage, rows, unit.reason) if unit.kind == LOST else self._worker_for(stage)(rows)
+        check_rows(stage, rows, made, self._where(unit))
+        return made
+
+    def _joined(self, stage: Stage, key: str, unit: Unit) -> pa.Table:
+        made = read_pieces(self._store, (stage.table, key), (unit.start, unit.stop), unit.pieces)
+        check_rows(stage, read_aligned(stage, unit.start, unit.stop), made, self._where(unit))
+        return made
+
+    def _write_files(self, stage: Stage, key: str, unit: Unit) -> Part:
+        rows = read_aligned(stage, unit.start, unit.stop)
+        scratch = self._store.scratch_folder(stage.table, key)
+        taken = self._worker_for(stage)(rows, scratch)
+        if taken != unit.rows:
+            raise StageError(f"{self._where(unit)}: {unit.rows} rows in, {taken} accounted for")
+        return self._store.write_folder(stage.table, key, unit.start, unit.stop, scratch)
+
+    def _worker_for(self, stage: Stage) -> Any:
+        """The stage's worker: the one at hand where it was made of equal settings and inputs."""
+        if self._worker_of is None or not stage.same_worker(self._worker_of):
+            close = getattr(self._worker, "close", None)
+            if close is not None:
+                close()
+            self._worker = None  # freed before the next one is made
+            self._worker = stage.worker(stage.settings, dict(stage.inputs))
+            self._worker_of = stage
+        return self._worker
+
+
+def errors_in(store: Store, stage: Stage, key: str, part: Part) -> int:
+    """How many rows of a part that lies in the store carry an error."""
+    if not stage.has_errors:
+        return 0
+    table = Table(store.root, stage.table, key, "", part.rows, (part,), storage=store.storage)
+    return rows_with_error(table.read_part(part, ["error"]))

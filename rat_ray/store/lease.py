@@ -1,0 +1,171 @@
+"""Leases: two jobs that want the same stage pay once. They need no conditional write, only a consistent listing.
+
+A claimant puts an object of its own into `<folder>/.lease/` and then lists the folder. Since both of two claimants put
+before they list, at least one of them sees the other, and whoever sees another live claim takes its own back: at
+most one holds the lease. A claim lives while it is written again and again (`heartbeat.py`); its age is measured by
+the store's clock alone. A claim whose process is known to have ended is dead at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import random
+import threading
+import time
+import uuid
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import NamedTuple
+
+from rat_ray.errors import StageError
+from rat_ray.store.objects import Entry, Objects, open_objects
+from rat_ray.store.process import Process, this_process
+from rat_ray.store.settings import StorageSettings
+
+LEASES, WRITERS = ".lease", ".writer"
+_TRIES = 6
+_CONTENDING = 3.0  # seconds: an older claim is a holder's, a younger one may be taken back in a moment
+_PATIENCE = 4.0  # of a heartbeat, in seconds: the next one comes soon
+
+
+class Holder(NamedTuple):
+    """Who has the lease that we wanted. since: its start in ISO 8601; age: seconds since its last sign of life."""
+
+    host: str
+    pid: int
+    what: str
+    since: str
+    age: float
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} ({self.what}, since {self.since}, seen {self.age:.0f} s ago)"
+
+
+class Lease:
+    """A lease that is held until `release`, kept alive by the process's heartbeat."""
+
+    def __init__(self, root: str, storage: StorageSettings, folder: str, what: str) -> None:
+        self._patient = open_objects(root, storage)
+        self._objects = open_objects(root, dataclasses.replace(storage, patience=min(_PATIENCE, storage.patience)))
+        self._folder = folder
+        self._seconds = storage.lease_seconds
+        self._name = f"{folder}/{uuid.uuid4().hex}.json"
+        self._process = this_process()
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        self._claim = json.dumps({**self._process._asdict(), "what": what, "since": since}).encode()
+        self._lock = threading.Lock()  # a beat must not write the claim again after its release
+        self._written = 0.0
+        self._released = False
+        self.lost = False
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two heartbeats."""
+        return self._seconds / 6
+
+    def claim(self) -> Holder | None:
+        """Put the claim; None when nobody else has one. Else it is taken back."""
+        alone = False
+        try:
+            self._put(self._patient)
+            holder = self._other(self._patient, remove=True)
+            alone = holder is None
+        finally:
+            if not alone:
+                self._patient.delete([self._name])
+        return holder
+
+    def beat(self) -> None:
+        """Write the claim again, unless somebody removed it. Raises StageError for network errors."""
+        with self._lock:
+            if self._released or self.lost:
+                return
+            late = _now() - self._written > self._seconds
+            if self._entry(self._objects) is None:
+                self.lost = True
+                return
+            self._put(self._objects)
+            # So late that others may take us for dead: whoever does so has claimed by now, or will see what we put.
+            if late and self._other(self._objects, remove=False) is not None:
+                self.lost = True
+                self._objects.delete([self._name])
+
+    def release(self) -> None:
+        """Give it up. A store that is away is no error here: the claim dies by its age."""
+        from rat_ray.store import heartbeat
+
+        heartbeat.stop(self)
+        with self._lock:
+            if self._released or self._process != this_process():  # a forked child holds nothing
+                return
+            self._released = True
+            with contextlib.suppress(StageError, OSError):
+                self._objects.delete([self._name])
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def _put(self, objects: Objects) -> None:
+        began = _now()
+        objects.put(self._name, self._claim)
+        self._written = began
+
+    def _entry(self, objects: Objects) -> Entry | None:
+        return next((entry for entry in objects.walk(self._name) if entry.name == self._name), None)
+
+    def _other(self, objects: Objects, remove: bool) -> Holder | None:
+        """Another live claim, if there is one; dead ones are removed on the way."""
+        entries = list(objects.walk(f"{self._folder}/"))
+        own = next((entry for entry in entries if entry.name == self._name), None)
+        if own is None:  # removed by one who took us for dead: he has it, or had it
+            return Holder("?", 0, "another job", "?", 0.0)
+        found: list[Holder] = []
+        for entry in entries:
+            if entry.name == self._name or not entry.name.endswith(".json"):
+                continue
+            holder = self._living(objects, entry, own.modified - entry.modified)
+            if holder is not None:
+                found.append(holder)
+            elif remove:
+                objects.delete([entry.name])
+        return max(found, key=lambda holder: holder.age, default=None)
+
+    def _living(self, objects: Objects, entry: Entry, age: float) -> Holder | None:
+        if age > self._seconds:
+            return None
+        try:
+            claim = json.loads(objects.get(entry.name))
+            process = Process(str(claim["host"]), str(claim["machine"]), int(claim["pid"]), str(claim["started"]))
+            what, since = str(claim["what"]), str(claim["since"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError):
+            return Holder("?", 0, "a claim that cannot be read", "?", age)
+        return None if process.gone else Holder(process.host, process.pid, what, since, max(0.0, age))
+
+
+def take(root: str, storage: StorageSettings, folder: str, what: str) -> Lease | Holder:
+    """The lease of a folder, or who has it. Waits at most a few seconds, for one who is about to step back as we do."""
+    from rat_ray.store import heartbeat
+
+    lease = Lease(root, storage, folder, what)
+    attempt = 0
+    while (holder := lease.claim()) is not None:
+        attempt += 1
+        if holder.age > _CONTENDING or attempt == _TRIES:
+            return holder
+        time.sleep(random.uniform(0.05, 0.1 * 2**attempt))
+    heartbeat.start(lease)
+    return lease
+
+
+def _now() -> float:
+    """Seconds that go on while the machine sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
