@@ -75,7 +75,7 @@ def theirs(folder: Path, out: Path) -> float:
     began = time.perf_counter()
     read = ray.data.read_parquet([str(path) for path in sorted(folder.glob("part-*.parquet"))])
     read.map_batches(lambda batch: batch, batch_format="pyarrow", batch_size=RANGE).write_parquet(
-        str(out), arrow_parquet_args={"compression": "zstd"}
+        str(out), compression="zstd"
     )
     seconds = time.perf_counter() - began
     assert sum(pq.read_metadata(path).num_rows for path in out.glob("*.parquet"))

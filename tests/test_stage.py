@@ -225,3 +225,16 @@ def test_a_file_stage_on_ray_gives_a_folder_per_range(store: Store, ray_cluster:
     [table] = Runs(store, ray_cluster, quiet=True).run([ids_stage(store, EchoSettings())], "index")
     assert [(folder / "ids.txt").read_text().split() for folder in table.folders()] == [["a", "b"], ["c"]]
     assert table.num_rows == 3
+
+
+@pytest.mark.parametrize("cuts", [[30_000], [0, 12_000, 0, 9_000, 9_000], [0]])
+def test_a_range_is_the_same_rows_however_the_table_is_cut(store: Store, cuts: list[int]) -> None:
+    whole = questions(sum(cuts))
+    starts = [sum(cuts[:index]) for index in range(len(cuts))]
+    batches = [whole.slice(start, count) for start, count in zip(starts, cuts, strict=True)]
+    table = import_table(store, "questions", str(cuts), "q", tables.QUESTIONS, lambda: iter(batches))
+    rows = whole.num_rows
+    bounds = [(0, rows), (0, 0), (rows, rows), (8191, 8193), (8192, 16384), (11_999, 21_001), (29_999, 30_000)]
+    for start, stop in [pair for pair in bounds if pair[1] <= rows]:
+        assert table.read_range(start, stop).equals(whole.slice(start, stop - start))
+        assert table.read_range(start, stop, ["shape"]).num_rows == stop - start

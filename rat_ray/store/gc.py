@@ -13,9 +13,9 @@ import json
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rat_ray.errors import StageError
 from rat_ray.store.lease import LEASES, Lease
@@ -23,6 +23,9 @@ from rat_ray.store.names import split_address
 from rat_ray.store.objects import Entry, Objects
 from rat_ray.store.parts import FILES, parse_part
 from rat_ray.store.store import MANIFEST, RANGES, Store
+
+if TYPE_CHECKING:
+    from rat_ray.store.s3_client import S3Client
 
 PART, FILE, PIECE, SCRATCH, LEASE, UPLOAD, BOUNDS = "part", "file", "piece", "scratch", "lease", "upload", "ranges"
 _FOLDER = re.compile(r"^([A-Za-z0-9_]+)/([0-9a-f]{32})/(.+)$")
@@ -32,7 +35,9 @@ _KINDS = (
     (PIECE, re.compile(r"^piece-\d{12}-\d{12}-\d{12}-\d{12}\.parquet$")),
     (FILE, re.compile(r"^part-\d{12}-\d{12}-\d+-[0-9a-f]{16}/.+$")),
 )
-_AT_THE_ROOT = re.compile(r"^(\.tmp-[0-9a-f]{32}|\.probe/[0-9a-f]{32}|\.writer/([0-9a-f]{32}\.json|\.tmp-[0-9a-f]{32}))$")
+_AT_THE_ROOT = re.compile(
+    r"^(\.tmp-[0-9a-f]{32}|\.probe/[0-9a-f]{32}|\.writer/([0-9a-f]{32}\.json|\.tmp-[0-9a-f]{32}))$"
+)
 
 
 class Folder(NamedTuple):
@@ -41,6 +46,15 @@ class Folder(NamedTuple):
     table: str
     key: str
     entries: tuple[Entry, ...]
+
+    @property
+    def where(self) -> str:
+        return f"{self.table}/{self.key}"
+
+    @property
+    def short(self) -> str:
+        """For messages."""
+        return f"{self.table}/{self.key[:8]}"
 
     @property
     def size(self) -> int:
@@ -86,20 +100,16 @@ class Survey(NamedTuple):
 
 
 def folders_of(objects: Objects, prefix: str = "") -> tuple[list[Folder], list[Entry]]:
-    """Every `<table>/<key>/` of a store, and what lies outside of them."""
+    """Every `<table>/<key>/` whose name begins with the prefix, and what lies outside of them."""
+    inside: dict[tuple[str, str], list[Entry]] = {}
     outside: list[Entry] = []
-    found = [(match, entry) for entry in objects.walk(prefix) if (match := _matched(entry, outside)) is not None]
-    folders = []
-    for (table, key), inside in groupby(found, key=lambda pair: (pair[0][1], pair[0][2])):
-        folders.append(Folder(table, key, tuple(entry._replace(name=match[3]) for match, entry in inside)))
-    return folders, outside
-
-
-def _matched(entry: Entry, outside: list[Entry]) -> re.Match[str] | None:
-    match = _FOLDER.match(entry.name)
-    if match is None:
-        outside.append(entry)
-    return match
+    for entry in objects.walk(prefix):
+        match = _FOLDER.match(entry.name)
+        if match is None:
+            outside.append(entry)
+        else:
+            inside.setdefault((match[1], match[2]), []).append(entry._replace(name=match[3]))
+    return [Folder(table, key, tuple(entries)) for (table, key), entries in inside.items()], outside
 
 
 def survey(store: Store, older_than: float) -> Survey:
@@ -120,11 +130,11 @@ def survey(store: Store, older_than: float) -> Survey:
     return result
 
 
-def remove(store: Store, found: Survey, older_than: float) -> list[str]:
+def remove(store: Store, found: Survey) -> list[str]:
     """Remove what a survey found; in words, what turned out to be in use."""
     _delete(store, [one for one in found.garbage if not one.upload])
     _abort(store, [one for one in found.garbage if one.upload])
-    return [why for folder in found.unfinished if (why := _remove_unfinished(store, folder, older_than))]
+    return [why for folder in found.unfinished if (why := _remove_unfinished(store, folder))]
 
 
 def store_clock(objects: Objects) -> float:
@@ -141,12 +151,11 @@ def store_clock(objects: Objects) -> float:
 
 def _look(store: Store, folder: Folder, limit: float, result: Survey) -> None:
     """Add what of one folder is garbage."""
-    where = f"{folder.table}/{folder.key}"
+    where = folder.where
     if not any(entry.modified < limit for entry in folder.entries):
         return
-    live = _live_lease(store, folder, result.now)
-    if live:
-        result.kept.append(f"{where[:45]}: a job is at work on it")
+    if _live_lease(store, folder, result.now):
+        result.kept.append(f"{folder.short}: a job is at work on it")
         return
     if not folder.finished:
         if folder.newest < limit and any(_kind(entry.name) for entry in folder.entries):
@@ -154,7 +163,7 @@ def _look(store: Store, folder: Folder, limit: float, result: Survey) -> None:
         return
     named = _named(store, where)
     if named is None:
-        result.kept.append(f"{where[:45]}: its manifest cannot be read, so nothing in it is removed")
+        result.kept.append(f"{folder.short}: its manifest cannot be read, so nothing in it is removed")
         return
     for entry in folder.entries:
         kind = _kind(entry.name)
@@ -194,28 +203,21 @@ def _root_kind(name: str) -> str:
     return LEASE if name.startswith(".writer/") else SCRATCH
 
 
-def _remove_unfinished(store: Store, folder: Folder, older_than: float) -> str:
+def _remove_unfinished(store: Store, folder: Folder) -> str:
     """Remove an unfinished folder under its lease; why not, where it is in use after all."""
-    where = f"{folder.table}/{folder.key}"
     lease = store.lease(folder.table, folder.key, "rat-ray store gc")
     if not isinstance(lease, Lease):
-        return f"{where[:45]}: kept, {lease} is at work on it"
+        return f"{folder.short}: kept, {lease} is at work on it"
     with lease:
-        again, _ = folders_of(store.objects, f"{where}/")
-        entries = [entry for one in again for entry in one.entries]
-        known = {(entry.name, entry.modified) for entry in folder.entries}
-        fresh = [entry for entry in entries if (entry.name, entry.modified) not in known and _kind(entry.name) != LEASE]
-        if fresh or any(entry.name == MANIFEST for entry in entries):
-            return f"{where[:45]}: kept, a job has worked on it meanwhile"
-        ours = [entry for entry in entries if _kind(entry.name) not in ("", LEASE)]
-        _delete(store, [Garbage(PART, where, f"{where}/{one.name}", one.size, one.modified) for one in ours])
-    _delete(store, [Garbage(LEASE, where, f"{where}/{one.name}", 0, 0.0) for one in folder.entries if _stale(one)])
+        again, _ = folders_of(store.objects, f"{folder.where}/")
+        entries = [entry for one in again for entry in one.entries if _kind(entry.name) != LEASE]
+        if any(entry not in folder.entries for entry in entries):
+            return f"{folder.short}: kept, a job has worked on it meanwhile"
+        names = [f"{folder.where}/{entry.name}" for entry in entries if _kind(entry.name)]
+        store.objects.delete(names)
+    if store.local:
+        _remove_empty(Path(store.root), [*names, f"{folder.where}/{LEASES}/any"])
     return ""
-
-
-def _stale(entry: Entry) -> bool:
-    """A lease that was dead when the folder was surveyed."""
-    return _kind(entry.name) == LEASE
 
 
 def _delete(store: Store, garbage: Sequence[Garbage]) -> None:
@@ -234,24 +236,32 @@ def _remove_empty(root: Path, names: Iterable[str]) -> None:
             (root / parent).rmdir()
 
 
-# --- uploads that were begun and never completed: S3 keeps and bills their parts, and lists them nowhere else -------------
+# --- uploads that were begun and never completed: S3 keeps and bills their parts, and shows them in no listing --------
 
 
 def _uploads(store: Store) -> Iterator[Garbage]:
     if store.local:
         return
+    from rat_ray.store.s3_client import Answer
+
+    try:
+        for found in _pages(store):
+            name = str(found["Key"]).removeprefix(split_address(store.root)[1])
+            match = _FOLDER.match(name)
+            if match is not None:  # another program's may lie below the same prefix
+                began = found["Initiated"].timestamp()
+                yield Garbage(UPLOAD, f"{match[1]}/{match[2]}", name, 0, began, str(found["UploadId"]))
+    except Answer:  # a server without such uploads
+        return
+
+
+def _pages(store: Store) -> Iterator[dict[str, Any]]:
     client, prefix = _client(store)
     token: dict[str, str] = {}
     while True:
-        page = client.attempt(prefix, lambda token=token: client.boto.list_multipart_uploads(
-            Bucket=client.bucket, Prefix=prefix, **token
-        ))
-        for found in page.get("Uploads", ()):
-            name = str(found["Key"]).removeprefix(prefix)
-            match = _FOLDER.match(name)
-            if match is not None:
-                modified = found["Initiated"].timestamp()
-                yield Garbage(UPLOAD, f"{match[1]}/{match[2]}", name, 0, modified, str(found["UploadId"]))
+        ask = partial(client.boto.list_multipart_uploads, Bucket=client.bucket, Prefix=prefix, **token)
+        page: dict[str, Any] = client.attempt(prefix, ask, ("unsupported",))
+        yield from page.get("Uploads", ())
         if not page.get("IsTruncated"):
             return
         token = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
@@ -260,12 +270,15 @@ def _uploads(store: Store) -> Iterator[Garbage]:
 def _abort(store: Store, uploads: Sequence[Garbage]) -> None:
     if not uploads:
         return
+    from rat_ray.store.s3_client import Answer
+
     client, prefix = _client(store)
     for one in uploads:
-        client.request("abort_multipart_upload", f"{prefix}{one.name}", ("missing",), UploadId=one.upload)
+        with contextlib.suppress(Answer):  # completed or aborted meanwhile
+            client.request("abort_multipart_upload", f"{prefix}{one.name}", ("missing",), UploadId=one.upload)
 
 
-def _client(store: Store) -> tuple[Any, str]:
+def _client(store: Store) -> tuple[S3Client, str]:
     from rat_ray.store.s3_client import S3Client
 
     bucket, prefix = split_address(store.root)

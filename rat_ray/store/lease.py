@@ -65,17 +65,17 @@ class Lease:
         """Seconds between two heartbeats."""
         return self._seconds / 6
 
-    def claim(self) -> Holder | None:
+    def claim(self) -> _Refusal | None:
         """Put the claim; None when nobody else has one. Else it is taken back."""
         alone = False
         try:
             self._put(self._patient)
-            holder = self._other(self._patient, remove=True)
-            alone = holder is None
+            refusal = self._other(self._patient, remove=True)
+            alone = refusal is None
         finally:
             if not alone:
                 self._patient.delete([self._name])
-        return holder
+        return refusal
 
     def beat(self) -> None:
         """Write the claim again, unless somebody removed it. Raises StageError for network errors."""
@@ -120,22 +120,22 @@ class Lease:
     def _entry(self, objects: Objects) -> Entry | None:
         return next((entry for entry in objects.walk(self._name) if entry.name == self._name), None)
 
-    def _other(self, objects: Objects, remove: bool) -> Holder | None:
-        """Another live claim, if there is one; dead ones are removed on the way."""
+    def _other(self, objects: Objects, remove: bool) -> _Refusal | None:
+        """Another live claim, the oldest if there are several; dead ones are removed on the way."""
         entries = list(objects.walk(f"{self._folder}/"))
         own = next((entry for entry in entries if entry.name == self._name), None)
         if own is None:  # removed by one who took us for dead: he has it, or had it
-            return Holder("?", 0, "another job", "?", 0.0)
-        found: list[Holder] = []
+            return _Refusal(Holder("?", 0, "another job", "?", 0.0), self._name, _now())
+        found: list[_Refusal] = []
         for entry in entries:
             if entry.name == self._name or not entry.name.endswith(".json"):
                 continue
             holder = self._living(objects, entry, own.modified - entry.modified)
             if holder is not None:
-                found.append(holder)
+                found.append(_Refusal(holder, entry.name, _now()))
             elif remove:
                 objects.delete([entry.name])
-        return max(found, key=lambda holder: holder.age, default=None)
+        return max(found, key=lambda refusal: refusal.holder.age, default=None)
 
     def _living(self, objects: Objects, entry: Entry, age: float) -> Holder | None:
         if age > self._seconds:
@@ -155,15 +155,41 @@ def take(root: str, storage: StorageSettings, folder: str, what: str) -> Lease |
     """The lease of a folder, or who has it. Waits at most a few seconds, for one who is about to step back as we do."""
     from rat_ray.store import heartbeat
 
+    known = _known_holder(root, storage, folder)
+    if known is not None:
+        return known
     lease = Lease(root, storage, folder, what)
     attempt = 0
-    while (holder := lease.claim()) is not None:
+    while (refusal := lease.claim()) is not None:
         attempt += 1
-        if holder.age > _CONTENDING or attempt == _TRIES:
-            return holder
+        if refusal.holder.age > _CONTENDING or attempt == _TRIES:
+            _refusals[root, folder] = refusal
+            return refusal.holder
         time.sleep(random.uniform(0.05, 0.1 * 2**attempt))
     heartbeat.start(lease)
     return lease
+
+
+class _Refusal(NamedTuple):
+    """A holder, the name of his claim, and when we saw it, by our clock."""
+
+    holder: Holder
+    name: str
+    when: float
+
+
+_refusals: dict[tuple[str, str], _Refusal] = {}
+
+
+def _known_holder(root: str, storage: StorageSettings, folder: str) -> Holder | None:
+    """Who refused us a moment ago, if his claim is still there: one request for a job that asks again and again."""
+    refusal = _refusals.pop((root, folder), None)
+    if refusal is None or _now() - refusal.when > storage.lease_seconds / 12:
+        return None
+    if not any(entry.name == refusal.name for entry in open_objects(root, storage).walk(refusal.name)):
+        return None
+    _refusals[root, folder] = refusal
+    return refusal.holder
 
 
 def _now() -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import uuid
@@ -14,6 +15,8 @@ from rat_ray.errors import InputError, StageError
 from rat_ray.store.names import check_name
 from rat_ray.store.objects import Entry
 
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
 
 def write_new(path: Path, data: bytes) -> bool:
     """Create a file whole or not at all; False (and nothing changed) when it exists already."""
@@ -23,6 +26,20 @@ def write_new(path: Path, data: bytes) -> bool:
             os.link(scratch, path)
         except FileExistsError:
             return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            return _move_new(scratch, path)
+    return True
+
+
+def _move_new(scratch: Path, path: Path) -> bool:
+    """Where the disk knows no hard links: look and move under a lock, which the system takes from a killed process."""
+    with (path.parent / ".lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.exists():
+            return False
+        os.replace(scratch, path)
     return True
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+ROW_GROUP = 8192  # rows; a worker whose range is a slice of a large part reads the groups that hold it
 FOOTER = (b"rat_ray.key", b"rat_ray.range", b"rat_ray.rows", b"ARROW:schema")
 ROWS, FILES = ".parquet", ".files"  # a part of rows; a part that is a list of files, which lie in a folder beside it
 _PART = re.compile(r"^part-(\d{12})-(\d{12})-(\d+)-([0-9a-f]{16})\.(parquet|files)$")
@@ -55,8 +56,9 @@ def encode_part(table: pa.Table, metadata: Mapping[str, str]) -> tuple[bytes, st
     own = {name.decode(): value.decode() for name, value in (table.schema.metadata or {}).items()}
     stamped = plain.replace_schema_metadata({**own, **metadata})
     sink = pa.BufferOutputStream()
-    rows = max(1, plain.num_rows)
-    pq.write_table(stamped, sink, compression="zstd", row_group_size=rows, store_schema=True, write_page_checksum=True)
+    pq.write_table(
+        stamped, sink, compression="zstd", row_group_size=ROW_GROUP, store_schema=True, write_page_checksum=True
+    )
     data: bytes = sink.getvalue().to_pybytes()
     footer = int.from_bytes(data[-8:-4], "little")
     digest = hashlib.sha256(str(plain.schema).encode())

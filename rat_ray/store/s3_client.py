@@ -105,7 +105,9 @@ def _make_client(storage: StorageSettings) -> Any:
         "retries": {"mode": "standard", "total_max_attempts": 3 if patient else 1},
         "s3": {"addressing_style": "path" if storage.path_style else "auto"},
     }
-    if storage.endpoint:  # many servers do not know the checksums that boto3 adds for AWS
+    if storage.endpoint or any(
+        name.startswith("AWS_ENDPOINT_URL") for name in os.environ
+    ):  # many servers do not know the checksums that boto3 adds for AWS
         for name in ("request_checksum_calculation", "response_checksum_validation"):
             if f"AWS_{name.upper()}" not in os.environ:
                 options[name] = "when_required"

@@ -18,43 +18,43 @@ from rat_ray.errors import InputError
 from rat_ray.store.s3_client import Answer, S3Client
 
 PROBES = ".probe/"
-_WRITERS = 4
+_WRITERS = 3
+_HOLDS = (0.1, 0.6)  # seconds for which all uploads are open, so that even a busy server has seen them begin
 _SIZE = 40_000  # bytes: more than the HTTP library sends in one go
-_HOLD = 0.1  # seconds for which all uploads are open, so that the server has seen them begin
 
 
 def honours_conditions(s3: S3Client, prefix: str) -> bool:
     """Whether of several writers at once just one succeeds. Raises InputError where the store cannot be used."""
-    key = f"{prefix}{PROBES}{uuid.uuid4().hex}"
-    s3.attempt(prefix, lambda: s3.boto.list_objects_v2(Bucket=s3.bucket, Prefix=key, MaxKeys=1))
+    names = [f"{prefix}{PROBES}{uuid.uuid4().hex}" for _ in _HOLDS]
+    s3.attempt(prefix, lambda: s3.boto.list_objects_v2(Bucket=s3.bucket, Prefix=names[0], MaxKeys=1))
     try:
-        answers = _create_at_once(s3, key)
-        if "unsupported" in answers or answers.count("made") > 1:
-            _check_writing(s3, key)
-            return False
-        _read(s3, key)
-        return _create(s3, key, b"later") == "exists" and answers.count("made") == 1
+        held = all(_one_succeeds(s3, name, hold) for name, hold in zip(names, _HOLDS, strict=True))
+        if not held:
+            s3.request("put_object", names[0], Body=b"probe")  # writing without a condition must work at least
+        _read(s3, names[0])
+        return held and _create(s3, names[0], b"later") == "exists"
     finally:
-        s3.request("delete_object", key)
+        for name in names:
+            s3.request("delete_object", name)
 
 
-def _create_at_once(s3: S3Client, key: str) -> list[str]:
+def _one_succeeds(s3: S3Client, key: str, hold: float) -> bool:
     barrier = threading.Barrier(_WRITERS)
-    bodies = {_body(number): _HeldBack(_body(number), barrier) for number in range(_WRITERS)}
+    bodies = {_body(number): _HeldBack(_body(number), barrier, hold) for number in range(_WRITERS)}
 
-    def hold(request: Any, **_: Any) -> None:
+    def swap(request: Any, **_: Any) -> None:
         """After the request was signed: the same bytes, sent in two halves."""
-        held = bodies.pop(bytes(request.body), None) if isinstance(request.body, bytes | bytearray) else None
-        if held is not None:
-            request.body = held
+        data = request.body if isinstance(request.body, bytes) else request.body.read()
+        request.body = bodies.pop(data, data)
 
     events = s3.boto.meta.events
-    events.register("before-send.s3.PutObject", hold)
+    events.register("before-send.s3.PutObject", swap)
     try:
         with ThreadPoolExecutor(_WRITERS) as pool:
-            return list(pool.map(lambda number: _create(s3, key, _body(number)), range(_WRITERS)))
+            answers = list(pool.map(lambda number: _create(s3, key, _body(number)), range(_WRITERS)))
     finally:
-        events.unregister("before-send.s3.PutObject", hold)
+        events.unregister("before-send.s3.PutObject", swap)
+    return answers.count("made") == 1 and "unsupported" not in answers
 
 
 def _body(number: int) -> bytes:
@@ -64,16 +64,17 @@ def _body(number: int) -> bytes:
 class _HeldBack:
     """A request's body that stops half way until all of its kind are there."""
 
-    def __init__(self, data: bytes, barrier: threading.Barrier) -> None:
+    def __init__(self, data: bytes, barrier: threading.Barrier, hold: float) -> None:
         self._data = data
         self._barrier = barrier
+        self._hold = hold
         self._at = 0
 
     def read(self, size: int = -1) -> bytes:
         if self._at and self._at < len(self._data):
             with contextlib.suppress(threading.BrokenBarrierError):  # one of them failed; the others go on
-                self._barrier.wait(timeout=1.0)
-                time.sleep(_HOLD)
+                self._barrier.wait(timeout=2.0)
+                time.sleep(self._hold)
         step = len(self._data) // 2 + 1
         block = self._data[self._at : self._at + step]
         self._at += len(block)
@@ -86,11 +87,6 @@ def _create(s3: S3Client, key: str, data: bytes) -> str:
     except Answer as answer:
         return "exists" if answer.word == "conflict" else answer.word
     return "made"
-
-
-def _check_writing(s3: S3Client, key: str) -> None:
-    s3.request("put_object", key, Body=b"probe")
-    _read(s3, key)
 
 
 def _read(s3: S3Client, key: str) -> None:

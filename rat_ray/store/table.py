@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -100,34 +103,46 @@ class Table:
     def read_range(self, start: int, stop: int, columns: list[str] | None = None) -> pa.Table:
         """Rows [start, stop) of the table, counted over its parts in order."""
         pieces: list[pa.Table] = []
-        offset = 0
-        for part in self.parts:
+        first = max(0, bisect_right(self._offsets, start) - 1)
+        for part, offset in zip(self.parts[first:], self._offsets[first:], strict=True):
             low, high = max(start, offset), min(stop, offset + part.rows)
             if low < high or (start == stop and not pieces):
-                pieces.append(self.read_part(part, columns).slice(low - offset, max(0, high - low)))
-            offset += part.rows
+                pieces.append(self.read_part(part, columns, (low - offset, max(low, high) - offset)))
+            if offset + part.rows >= stop:
+                break
         if not pieces:
-            raise StageError(f"{self.table}/{self.key[:12]} has {offset} rows, asked for [{start}, {stop})")
+            raise StageError(f"{self.table}/{self.key[:12]} has {self.num_rows} rows, asked for [{start}, {stop})")
         found = pa.concat_tables(pieces).combine_chunks()
         if found.num_rows != stop - start:
             raise StageError(f"{self.table}/{self.key[:12]}: asked for rows [{start}, {stop}), got {found.num_rows}")
         return found
 
-    def read_part(self, part: Part, columns: list[str] | None = None) -> pa.Table:
-        """The rows of one part. Raises StageError where it is missing, damaged or not what the manifest says."""
+    @cached_property
+    def _offsets(self) -> list[int]:
+        """At which row of the table each part begins."""
+        return list(accumulate((part.rows for part in self.parts[:-1]), initial=0))
+
+    def read_part(self, part: Part, columns: list[str] | None = None, inner: tuple[int, int] | None = None) -> pa.Table:
+        """The rows of one part, or `inner` of them. Only the row groups that hold them are read.
+
+        Raises: StageError where the part is missing, damaged or not what the manifest says.
+        """
+        low, high = inner or (0, part.rows)
+        some = columns is not None or high - low < part.rows
         try:
-            source = self._objects.open(self._name(part), columns=columns is not None)
+            source = self._objects.open(self._name(part), columns=some)
         except FileNotFoundError as error:
             raise StageError(self._missing(part)) from error
         where = f"{self.where}/{part.name}"
         # ParquetFile, not read_table: no guessing of partition columns from the folder names.
         try:
-            with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=columns is not None) as file:
-                table = file.read(columns=columns)
+            with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=some) as file:
+                rows = file.metadata.num_rows
+                table = _read_groups(file, low, high, columns) if rows == part.rows else None
         except (pa.ArrowInvalid, OSError) as error:
             raise StageError(damaged(where, self.where, str(error))) from error
-        if table.num_rows != part.rows:
-            raise StageError(f"{where} holds {table.num_rows} rows, its manifest says {part.rows}")
+        if table is None:
+            raise StageError(f"{where} holds {rows} rows, its manifest says {part.rows}")
         own = {n: v for n, v in (table.schema.metadata or {}).items() if n not in FOOTER}
         return table.replace_schema_metadata(own or None)
 
@@ -141,3 +156,16 @@ class Table:
     def _missing(self, part: Part, file: str = "") -> str:
         what = f"{self.where}/{part.name.removesuffix(FILES) if file else part.name}{file}"
         return f"{what} is named by a manifest and is missing; restore it or delete {self.where}"
+
+
+def _read_groups(file: pq.ParquetFile, low: int, high: int, columns: list[str] | None) -> pa.Table:
+    """Rows [low, high) of a Parquet file, from the row groups that hold them."""
+    groups, skipped, offset = [], 0, 0
+    for group in range(file.num_row_groups):
+        rows = file.metadata.row_group(group).num_rows
+        if offset < high and offset + rows > low:
+            groups.append(group)
+        elif offset + rows <= low:
+            skipped += rows
+        offset += rows
+    return file.read_row_groups(groups, columns=columns).slice(low - skipped if groups else 0, high - low)
