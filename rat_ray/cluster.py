@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import secrets
 import socket
 import sys
 import tempfile
@@ -88,6 +89,17 @@ def _check_answers(address: str) -> None:
         raise InputError(_no_cluster(address, error.strerror or str(error))) from error
 
 
+def _keep_to_loopback() -> None:
+    """Let a cluster that we start listen on 127.0.0.1 alone, and ask for a token, so that other users of this machine
+    cannot use it. Both are read when Ray is imported; what the user has set stays.
+    """
+    # Off, Ray takes 127.0.0.1 for its node's address; on, it binds every interface even where it is given that address.
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    if "RAY_AUTH_MODE" not in os.environ and "RAY_AUTH_TOKEN" not in os.environ:
+        os.environ["RAY_AUTH_MODE"] = "token"
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+
+
 @contextlib.contextmanager
 def _stderr_only_on_failure() -> Iterator[None]:
     """Keep what Ray's C++ side writes to stderr while it starts, and show it only when starting fails."""
@@ -128,6 +140,9 @@ class Cluster:
         """Connect to the cluster of `address` or RAY_ADDRESS, or start one on this machine."""
         if self._connected:
             return
+        address = self.settings.address or os.environ.get("RAY_ADDRESS", "")
+        if address in ("", "local"):
+            _keep_to_loopback()
         # Ray's tips are no news to our users; errors still come.
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -135,11 +150,10 @@ class Cluster:
 
         logging.getLogger("ray").setLevel(logging.ERROR)
         if not ray.is_initialized():
-            self._init(ray)
+            self._init(ray, address)
         self._connected = True
 
-    def _init(self, ray: Any) -> None:
-        address = self.settings.address or os.environ.get("RAY_ADDRESS", "")
+    def _init(self, ray: Any, address: str) -> None:
         common = {"logging_level": logging.ERROR, "log_to_driver": self.settings.log_to_driver}
         if address and address != "local":
             _check_answers(address)
