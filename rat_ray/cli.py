@@ -5,11 +5,12 @@ Settings are Hydra overrides (`key=value`); `-m` sweeps over comma-separated lis
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import hydra
@@ -23,11 +24,13 @@ import rat_ray
 from rat_ray import commands
 from rat_ray.errors import InputError, StageError, did_you_mean
 from rat_ray.naming import swept_suffix
-from rat_ray.settings import conf_dir
+from rat_ray.outcome import Failed, Outcome, complaint, exit_code, failures, print_failures
+from rat_ray.settings import build, conf_dir
+from rat_ray.store import StorageSettings
 from rat_ray.sweep import merge_summaries
 
 # Values of these keys are often paths, which Hydra's grammar would trip over (spaces, brackets, equal signs).
-_PATH_KEYS = ("data", "out", "store", "run", "dataset.path", "generator.model_path")
+_PATH_KEYS = ("data", "data_dir", "out", "store", "run", "dataset.path", "generator.model_path")
 # Lists of names that people write without brackets: by=model,dataset.
 _LIST_KEYS = ("by", "configs", "judges")
 _USAGE = f"""rat-ray {rat_ray.__version__}: evaluate retrieval-augmented generation
@@ -39,6 +42,8 @@ _USAGE = f"""rat-ray {rat_ray.__version__}: evaluate retrieval-augmented generat
   rat-ray compare run=OUT                         every two configurations on the same questions; ranks
   rat-ray allocate run=OUT                        which labels tell most? a study on a finished run
   rat-ray report run=OUT                          write the report of a finished run again
+  rat-ray store show store=STORE                  the tables of a store, and where each came from
+  rat-ray store gc store=STORE                    what no table needs: listed; delete=true removes it
 
 `rat-ray COMMAND --help` shows the settings of a command, `--cfg job` what it would run with."""
 
@@ -56,14 +61,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if command not in commands.COMMANDS:
             raise InputError(f"no command {command!r}{did_you_mean(command, commands.COMMANDS)}")
-        return _run_hydra(command, rest)
+        return _run_hydra(command, _word_as_setting(command, rest))
     except InputError as error:
         return _complain(error, 2)
     except StageError as error:
         return _complain(error, 1)
+    except KeyboardInterrupt:
+        return _complain("interrupted; what is complete is kept, run the same command again", 130)
 
 
-def _complain(error: Exception, code: int) -> int:
+def _word_as_setting(command: str, arguments: list[str]) -> list[str]:
+    """`rat-ray store gc …` as `rat-ray store action=gc …`. Raises InputError for a word that the command has not."""
+    if command not in commands.WORDS or not arguments or not arguments[0].isidentifier():
+        return arguments
+    setting, words = commands.WORDS[command]
+    if arguments[0] not in words:
+        raise InputError(f"rat-ray {command} {arguments[0]}: no such word{did_you_mean(arguments[0], words)}")
+    return [f"{setting}={arguments[0]}", *arguments[1:]]
+
+
+def _complain(error: Exception | str, code: int) -> int:
     print(f"error: {error}", file=sys.stderr)
     return code
 
@@ -72,42 +89,138 @@ def _run_hydra(command: str, arguments: list[str]) -> int:
     known = commands.known_settings(command)
     multirun = bool({"-m", "--multirun"} & set(arguments))
     checked = [_checked(argument, known, multirun) for argument in arguments]
-    swept = _swept(checked)
-    failure: list[tuple[Exception, int]] = []
-    written: list[str] = []
-
-    def task(config: DictConfig) -> str:
-        try:
-            written.append(_task(command, config, swept))
-            return written[-1]
-        except InputError as error:
-            failure.append((error, 2))
-        except StageError as error:
-            failure.append((error, 1))
-        except OmegaConfBaseException as error:
-            why = str(error).splitlines()[0]
-            failure.append((InputError(f"cannot fill in a ${{…}} of the settings: {why}"), 2))
-        # Not an Exception: Hydra would print a traceback; the message was kept for main().
-        raise SystemExit(failure[-1][1])
-
-    decorated = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)(task)
+    launch = Launch(command, _swept(checked))
+    decorated = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)(launch)
     before = sys.argv
     try:
-        with tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory() as scratch, _errors_raised():
             # A multirun always saves a multirun.yaml: not in the user's folder, over a file of that name.
             own = [f"hydra.sweep.dir={_quoted(scratch)}"] if multirun else []
+            own = [] if any(argument.startswith("hydra.sweep.dir=") for argument in checked) else own
             # argparse wants the settings together: `data=x -m seed=1,2` would be refused.
             sys.argv = ["rat-ray", *sorted([*own, *checked], key=_is_setting)]
             decorated()
     except SystemExit as stop:
-        if failure:
-            return _complain(*failure[-1])
         return stop.code if isinstance(stop.code, int) else 1
+    except (InputError, StageError):
+        if not launch.outcomes:
+            raise
+    except (HydraException, OmegaConfBaseException) as error:
+        raise InputError(_plainly(error)) from error
+    except ValueError as error:
+        if launch.contexts:
+            raise
+        raise InputError(str(error)) from error  # Hydra's, of options that do not go together
     finally:
         sys.argv = before
-    if multirun and written and command in commands.SWEEPABLE:
-        merge_summaries(Path(written[-1]).parent)
-    return 0
+    return launch.conclude(multirun)
+
+
+@contextlib.contextmanager
+def _errors_raised() -> Iterator[None]:
+    """Let Hydra raise what is wrong; by itself it would print it in its own way and end the process."""
+    name = "HYDRA_FULL_ERROR"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def _plainly(error: Exception) -> str:
+    """Hydra's and OmegaConf's errors in one line, with a suggestion where a choice is misspelt."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
+        group, _, name = error.missing_cfg_file.rpartition("/")
+        return f"{group}={name}: no such choice{did_you_mean(name, error.options)}"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, OmegaConfBaseException):
+        return f"cannot fill in a ${{…}} of the settings: {lines[0]}"
+    return "; ".join(line for line in lines if not line.startswith("See https://"))
+
+
+class Launch:
+    """What Hydra is given to call: with one composed job in a plain run, or by our launcher with all of a sweep."""
+
+    def __init__(self, command: str, swept: Sequence[str]) -> None:
+        self._command = command
+        self._swept = swept
+        self.contexts: list[commands.Context] = []
+        self.outcomes: list[Outcome] = []
+
+    def __call__(self, config: DictConfig) -> str:
+        """Run one job. In a sweep by another launcher its failure is raised, so that the launcher knows."""
+        from hydra.core.hydra_config import HydraConfig
+        from hydra.types import RunMode
+
+        [outcome] = self._run([self._context(config, HydraConfig.get())])
+        if outcome.failed and HydraConfig.get().mode == RunMode.MULTIRUN:
+            raise outcome.error
+        return outcome.out
+
+    def together(self, configs: Sequence[DictConfig]) -> list[Outcome]:
+        """Run the jobs of a sweep; each configuration with its `hydra` node."""
+        from hydra.core.hydra_config import HydraConfig
+
+        singleton = HydraConfig.instance()
+        before = singleton.cfg
+        try:
+            contexts = []
+            for config in configs:
+                singleton.set_config(config)
+                own = OmegaConf.masked_copy(config, [str(name) for name in config if name != "hydra"])
+                contexts.append(self._context(own, config.hydra))
+            return self._run(contexts)
+        finally:
+            singleton.cfg = before
+
+    def conclude(self, multirun: bool) -> int:
+        """Merge the summaries of a sweep, say what failed, and give the exit code."""
+        failed = failures(self.outcomes)
+        worked = any(outcome.out for outcome in self.outcomes) or not all(one.early for one in failed)
+        if multirun and self._command in commands.SWEEPABLE and worked:
+            places = {context.config["out"]: context.config.get("storage") for context in self.contexts}
+            for place, storage in places.items():
+                merge_summaries(place, build(StorageSettings, storage, "storage"), failed)
+        print_failures(self.outcomes)
+        if failed:
+            sys.stdout.flush()
+            print(f"error: {complaint(self.outcomes)}", file=sys.stderr)
+        return exit_code(self.outcomes)
+
+    def _run(self, contexts: Sequence[commands.Context | Outcome]) -> list[Outcome]:
+        good = [context for context in contexts if isinstance(context, commands.Context)]
+        self.contexts += good
+        made = iter(commands.run_all(self._command, good))
+        found = [next(made) if isinstance(context, commands.Context) else context for context in contexts]
+        self.outcomes += found
+        return found
+
+    def _context(self, config: DictConfig, facts: Any) -> commands.Context | Outcome:
+        """The job as the commands see it, or why it cannot be filled in. facts: the `hydra` node."""
+        from hydra.types import RunMode
+
+        written = OmegaConf.to_container(facts.overrides.task, resolve=False)  # as typed: a ${…} is not ours to fill in
+        assert isinstance(written, list)
+        overrides = [str(override) for override in written]
+        multirun = facts.mode == RunMode.MULTIRUN
+        varied = [o for o in overrides if o.lstrip("+~").partition("=")[0] in self._swept]
+        label = ", ".join(override.lstrip("+") for override in varied) or self._command
+        try:
+            plain = to_plain(config)
+        except OmegaConfBaseException as error:
+            return Outcome("", (Failed(label, _plainly(error), bad_input=True, early=True),))
+        return commands.Context(
+            config=plain,
+            choices={str(group): str(choice) for group, choice in facts.runtime.choices.items()},
+            component=_Composer(self._command, overrides),
+            multirun=multirun,
+            suffix=swept_suffix(overrides, self._swept) if multirun else "",
+            label=label,
+        )
 
 
 def _is_setting(argument: str) -> bool:
@@ -173,24 +286,6 @@ def _swept(arguments: Sequence[str]) -> list[str]:
     return [override.key_or_group for override in parsed if override.is_sweep_override()]
 
 
-def _task(command: str, config: DictConfig, swept: Sequence[str]) -> str:
-    from hydra.core.hydra_config import HydraConfig
-    from hydra.types import RunMode
-
-    facts = HydraConfig.get()
-    choices = {str(group): str(choice) for group, choice in facts.runtime.choices.items()}
-    overrides = list(facts.overrides.task)
-    multirun = facts.mode == RunMode.MULTIRUN
-    context = commands.Context(
-        config=to_plain(config),
-        choices=choices,
-        component=_composer(command, overrides),
-        multirun=multirun,
-        suffix=swept_suffix(overrides, swept) if multirun else "",
-    )
-    return commands.run(command, context)
-
-
 def to_plain(config: DictConfig) -> dict[str, Any]:
     """The composed configuration as plain dicts and lists, interpolations resolved."""
     plain = OmegaConf.to_container(config, resolve=True)
@@ -198,15 +293,29 @@ def to_plain(config: DictConfig) -> dict[str, Any]:
     return {str(name): value for name, value in plain.items()}
 
 
-def _composer(command: str, overrides: Sequence[str]) -> Callable[[str, str], dict[str, Any]]:
+class _Composer:
     """How a job that runs several configurations gets each of its components: compose again with that choice."""
 
-    def component(group: str, name: str) -> dict[str, Any]:
-        kept = [o for o in overrides if o.lstrip("+").partition("=")[0] != group]
-        try:
-            composed = hydra.compose(command, overrides=[*kept, f"{group}={name}"])
-        except MissingConfigException as error:
-            raise InputError(f"{group}={name}: no such choice{did_you_mean(name, error.options or ())}") from error
-        return to_plain(composed)[group]  # type: ignore[no-any-return]
+    def __init__(self, command: str, overrides: Sequence[str]) -> None:
+        self._command = command
+        self._overrides = overrides
+        self._found: dict[tuple[str, str], dict[str, Any]] = {}
 
-    return component
+    def __call__(self, group: str, name: str) -> dict[str, Any]:
+        if (group, name) not in self._found:
+            self._compose({group: name})
+        return self._found[(group, name)]
+
+    def ahead(self, choices: Mapping[str, str]) -> None:
+        """Compose these choices of several groups at once; what is wrong with one is told when it is asked for."""
+        with contextlib.suppress(InputError, HydraException, OmegaConfBaseException):
+            self._compose(choices)
+
+    def _compose(self, choices: Mapping[str, str]) -> None:
+        kept = [o for o in self._overrides if o.lstrip("+").partition("=")[0] not in choices]
+        try:
+            chosen = [f"{group}={name}" for group, name in choices.items()]
+            composed = to_plain(hydra.compose(self._command, overrides=[*kept, *chosen]))
+        except MissingConfigException as error:
+            raise InputError(_plainly(error)) from error
+        self._found.update({(group, name): composed[group] for group, name in choices.items()})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,8 @@ from rat_ray.annotate.labels import judge_columns
 from rat_ray.cluster import Cluster, ClusterSettings, Resources
 from rat_ray.comparison_table import print_comparison
 from rat_ray.errors import InputError, did_you_mean
-from rat_ray.export import read_finished, read_partitions
+from rat_ray.export import read_annotated, run_facts
+from rat_ray.fetching import local_copy
 from rat_ray.fitting import FITS_HERE, ROWS_HERE, check_engine, fit_tables
 from rat_ray.keys import key_of
 from rat_ray.model import Columns, DiagnosticsSettings, EngineSettings, Policy, Prior, read_labels
@@ -33,8 +33,7 @@ from rat_ray.output import OutFolder
 from rat_ray.progress import console
 from rat_ray.settings import build, check_given
 from rat_ray.stage import Runs, Stage, import_rows
-from rat_ray.store import Store, Table, encode_part
-from rat_ray.versions import versions
+from rat_ray.store import StorageSettings, Store, Table, encode_part
 
 if TYPE_CHECKING:
     from rat_ray.commands import Context
@@ -50,6 +49,7 @@ class CompareJobSettings:
     diagnostics: DiagnosticsSettings
     policy: Policy
     cluster: ClusterSettings
+    storage: StorageSettings
     data: str | None = None
     run: str | None = None
     configs: list[str] = field(default_factory=list)
@@ -92,10 +92,11 @@ def run(context: Context) -> str:
         judge_draws(job.prior)  # refuses a prior under which no judge is better than chance
     check_engine(job.engine)
     pairs = _pairs(source)
-    out = OutFolder(context.folder(job.out), _own_settings(job, source), kind="compare", in_sweep=context.multirun)
+    settings = _own_settings(job, source)
+    out = OutFolder(context.folder(job.out), settings, "compare", in_sweep=context.multirun, storage=job.storage)
     out.check()
     out.claim()
-    store = Store(out.path / ".store")
+    store = Store(out.store_root, job.storage)
     store.prepare()
     with Cluster(job.cluster) as cluster:
         runs = Runs(store, cluster, seed=job.seed)
@@ -122,35 +123,30 @@ def run(context: Context) -> str:
             "notes": notes,
             "quantity": job.quantity,
             "prior": key_of(job.prior),
-            "seed": job.seed,
-            "versions": versions(),
-            "tables": {record.label: record.key for record in runs.records},
-            "stages": [dataclasses.asdict(record) for record in runs.records],
+            **run_facts(store, runs.records, job.seed),
         }
     )
     screen = console()
     print_comparison(comparison, ranked, job.quantity, screen)
     for note in notes:
         screen.print(note, highlight=False, markup=False, soft_wrap=True)
-    screen.print(f"out: {out.path}", highlight=False, markup=False, soft_wrap=True)
-    return str(out.path)
+    screen.print(f"out: {out.url}", highlight=False, markup=False, soft_wrap=True)
+    return out.url
 
 
 def _from_data(job: CompareJobSettings) -> Source:
-    labels = read_labels(job.data or "", job.columns, list(job.by), job.t_zero)
+    with local_copy(job.data or "", job.storage) as path:
+        labels = read_labels(path, job.columns, list(job.by), job.t_zero)
     rows = labels.by_config()
     source = Source(rows, dict.fromkeys(rows, labels.judges), labels.lines())
     return _chosen(job, source, "by= names the column that tells them apart")
 
 
 def _from_run(job: CompareJobSettings) -> Source:
-    folder, facts = read_finished(job.run or "", "evaluate")
-    rows = read_partitions(folder / "annotations")
-    if not rows:
-        raise InputError(f"run={job.run}: no annotations/ in it; give the out folder of a `rat-ray evaluate`")
+    finished, facts, rows = read_annotated(job.run or "", job.storage)
     trusted = facts["trusted"]
     judges = {name: judge_columns(trusted, table.schema.names) for name, table in rows.items()}
-    return _chosen(job, Source(rows, judges, []), f"{folder} holds the annotations of one")
+    return _chosen(job, Source(rows, judges, []), f"{finished.url} holds the annotations of one")
 
 
 def _chosen(job: CompareJobSettings, source: Source, why: str) -> Source:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rat_ray.allocate import AllocationSettings
 from rat_ray.annotate.judge import JudgeSettings
@@ -14,12 +14,16 @@ from rat_ray.annotate.labels import LabelSettings
 from rat_ray.cluster import ClusterSettings, Resources
 from rat_ray.datasets import DATASETS
 from rat_ray.errors import InputError, did_you_mean
-from rat_ray.generate import resolve
+from rat_ray.generate import ENGINES
+from rat_ray.generate.engine import PromptedSettings
+from rat_ray.generate.models import known_revision, model_revision
+from rat_ray.generate.prompts import load_prompts
 from rat_ray.generate.worker import GeneratorSettings
 from rat_ray.model import DiagnosticsSettings, EngineSettings, Policy, Prior
 from rat_ray.model.priors import judge_draws
 from rat_ray.model.verdicts import PANEL, check_judge_model
 from rat_ray.naming import safe_name
+from rat_ray.output import below
 from rat_ray.retrieve import RETRIEVERS
 from rat_ray.settings import build, check_given, conf_dir, fields_of
 from rat_ray.store import StorageSettings
@@ -27,14 +31,19 @@ from rat_ray.store import StorageSettings
 if TYPE_CHECKING:
     from rat_ray.commands import Context
 
+_Prompted = TypeVar("_Prompted", bound=PromptedSettings)
+
 
 @dataclass(frozen=True)
 class Choice:
-    """One configuration of an experiment: names of `conf/` options; empty means the job's own choice."""
+    """A configuration of an experiment: names of `conf/` options; empty means the job's own choice.
 
-    dataset: str = ""
-    retriever: str = ""
-    generator: str = ""
+    A list of names stands for several configurations: every combination.
+    """
+
+    dataset: str | list[str] = ""
+    retriever: str | list[str] = ""
+    generator: str | list[str] = ""
 
 
 @dataclass(frozen=True)
@@ -73,9 +82,11 @@ class EvaluateSettings:
     judge_model: str = PANEL
     share_judges: bool = False
     configurations: list[Choice] = field(default_factory=list)
+    data_dir: str = "data"
+    dry_run: bool = False
 
     def validate(self) -> None:
-        check_given(out=self.out, store=self.store)
+        check_given(out=self.out, store=self.store, data_dir=self.data_dir)
         check_judge_model(self.judge_model)
         judge_draws(self.prior)  # refuses a prior under which no judge is better than chance
 
@@ -91,15 +102,20 @@ class Configuration:
 
 
 class Plan(NamedTuple):
-    """A checked job: its configurations and the settings of every part they name."""
+    """A checked job: its configurations and the settings of every part they name.
+
+    name: what tells it from the other jobs of a sweep. missing: what must be there before it can run, and is not.
+    """
 
     job: EvaluateSettings
     configurations: list[Configuration]
     datasets: dict[str, Any]
     retrievers: dict[str, Any]
     generators: dict[str, Any]
-    out: Path
-    sweep: bool = False
+    out: str
+    sweep: bool
+    name: str
+    missing: list[str]
 
 
 SETTINGS = EvaluateSettings
@@ -112,21 +128,24 @@ PROMPTS = conf_dir() / "prompt"
 
 
 def make_plan(context: Context) -> Plan:
-    """The job's plan. Raises InputError for whatever is wrong with the settings, before any work."""
+    """The job's plan. Raises InputError for whatever is wrong with the settings, before any work.
+
+    What is right and not there (a model's file, say) is listed in `missing`: the graph can be planned without it.
+    Nothing is read for a dry run.
+    """
     job = build(EvaluateSettings, context.config)
+    identify = _Identify(read=not job.dry_run)
     if job.judge.variables:
-        job = dataclasses.replace(job, judge=resolve(job.judge, PROMPTS))
+        job = dataclasses.replace(job, judge=identify(f"judge {job.judge.name}", job.judge))
     taken = sorted(set(job.judge.sources) & set(job.labels.rules))
     if taken:
         raise InputError(f"judge.name={job.judge.name}: {', '.join(taken)} is a rule; give the judge another name")
     dataclasses.replace(job.labels, judges=job.judge.sources).check_trusted()
-    first = Choice(*(context.choices[group] for group in ("dataset", "retriever", "generator")))
-    choices = [
-        Choice(c.dataset or first.dataset, c.retriever or first.retriever, c.generator or first.generator)
-        for c in job.configurations
-    ] or [first]
+    first = _Names(*(context.choices[group] for group in _Names._fields))
+    choices = _combinations(job.configurations, first) or [first]
     listed = len(choices) > 1
-    components = _Components(context, first, listed or context.multirun)
+    _compose_ahead(context, first, choices)
+    components = _Components(context, first, listed or context.multirun, identify)
     datasets = {name: components.build("dataset", name) for name in dict.fromkeys(c.dataset for c in choices)}
     generators = {name: components.build("generator", name) for name in dict.fromkeys(c.generator for c in choices)}
     retrievers: dict[str, Any] = {}
@@ -142,15 +161,71 @@ def make_plan(context: Context) -> Plan:
         raise InputError(f"allocation.configuration={studied}: no such configuration{did_you_mean(studied, names)}")
     # A job of a sweep has a folder by the name of its configuration, which tells already what was varied.
     single = not listed and context.multirun
-    out = Path(job.out) / names[0] if single else Path(context.folder(job.out))
-    return Plan(job, configurations, datasets, retrievers, generators, out, context.multirun)
+    out = below(job.out, names[0]) if single else context.folder(job.out)
+    name = names[0] if single else safe_name(f"run{context.suffix}")
+    return Plan(
+        job, configurations, datasets, retrievers, generators, out, context.multirun, name, sorted(identify.missing)
+    )
 
 
-def _configuration(choice: Choice, datasets: Mapping[str, Any], context: Context, several: bool) -> Configuration:
+class _Names(NamedTuple):
+    """The options that one configuration is made of."""
+
+    dataset: str
+    retriever: str
+    generator: str
+
+
+def _combinations(choices: Sequence[Choice], first: _Names) -> list[_Names]:
+    """The configurations that are listed, what they leave open as the job chose it."""
+    found = []
+    for choice in choices:
+        given = [getattr(choice, group) or [getattr(first, group)] for group in _Names._fields]
+        found += [_Names(*names) for names in itertools.product(*([g] if isinstance(g, str) else g for g in given))]
+    return found
+
+
+def _compose_ahead(context: Context, first: _Names, choices: Sequence[_Names]) -> None:
+    """Compose the options of all groups together: the first other one of each, then the second of each, …"""
+    others = [
+        [(group, name) for name in dict.fromkeys(getattr(c, group) for c in choices) if name != getattr(first, group)]
+        for group in _Names._fields
+    ]
+    for together in itertools.zip_longest(*others):
+        context.component.ahead(dict(pair for pair in together if pair is not None))
+
+
+def _configuration(choice: _Names, datasets: Mapping[str, Any], context: Context, several: bool) -> Configuration:
     dataset = str(datasets[choice.dataset].name)
     words = [dataset] if several else []
     name = "-".join([*words, choice.retriever, choice.generator]) + context.suffix
     return Configuration(safe_name(name), choice.dataset, choice.retriever, choice.generator)
+
+
+class _Identify:
+    """Fills in what identifies a generator or judge: its prompts' texts and its model's revision, parts of the key."""
+
+    def __init__(self, read: bool) -> None:
+        """read: whether a model's file may be read to know it."""
+        self._read = read
+        self.missing: set[str] = set()
+
+    def __call__(self, what: str, settings: _Prompted) -> _Prompted:
+        """Raises InputError for a prompt set that is not there. A model that is not is kept in `missing`."""
+        prompts = settings.prompts or load_prompts(settings.prompt, PROMPTS)
+        return dataclasses.replace(settings, prompts=prompts, model_revision=self._revision(what, settings))
+
+    def _revision(self, what: str, settings: PromptedSettings) -> str:
+        if settings.kind not in ENGINES:
+            self.missing.add(f"{what}: no backend of kind {settings.kind!r}{did_you_mean(settings.kind, ENGINES)}")
+        else:
+            try:
+                known = (model_revision if self._read else known_revision)(settings.model, settings.model_path)
+                if known is not None:
+                    return known
+            except InputError as error:
+                self.missing.add(f"{what}: {error}")
+        return f"not read: {settings.model_path or settings.model}"
 
 
 def _add_retriever(name: str, components: _Components, found: dict[str, Any]) -> None:
@@ -168,10 +243,11 @@ def _add_retriever(name: str, components: _Components, found: dict[str, Any]) ->
 class _Components:
     """Builds the dataclasses of dataset, retriever and generator by the names of their options."""
 
-    def __init__(self, context: Context, chosen: Choice, listed: bool) -> None:
+    def __init__(self, context: Context, chosen: _Names, listed: bool, identify: _Identify) -> None:
         self._context = context
         self._chosen = chosen
         self._listed = listed
+        self._identify = identify
 
     def build(self, group: str, name: str) -> Any:
         """The settings of one option; a generator's with its prompts and its model's identity, which enter the key."""
@@ -179,7 +255,7 @@ class _Components:
         data = dict(self._context.config[group] if is_main else self._context.component(group, name))
         strict = is_main and not self._listed
         if group == "generator":
-            return resolve(build(GeneratorSettings, data, group), PROMPTS)
+            return self._identify(f"{group} {name}", build(GeneratorSettings, data, group))
         kinds = {name: kind.settings for name, kind in (DATASETS if group == "dataset" else RETRIEVERS).items()}
         return _build_kind(group, kinds, data, strict)
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from rat_ray.errors import InputError
-from rat_ray.keys import key_of
+from rat_ray.hive import read_dataset, write_tables
+from rat_ray.keys import digest_of, key_of
 from rat_ray.model import identify, merge
 from rat_ray.model.design import Options
 from rat_ray.model.identify import identify_together
@@ -21,32 +21,28 @@ from rat_ray.model.notes import notes_on, warnings_of
 from rat_ray.model.priors import Prior, parameter_draws
 from rat_ray.model.states import PARAMETERS, derive
 from rat_ray.model.workers import RETRIED
-from rat_ray.output import OutFolder, read_run
+from rat_ray.output import OutFiles, OutFolder
 from rat_ray.progress import console
 from rat_ray.report import ReportInput, render
 from rat_ray.report.table import print_table, result_table
 from rat_ray.settings import build
 from rat_ray.stage import Runs, StageRecord
-from rat_ray.store import Table
-from rat_ray.versions import versions
+from rat_ray.store import StorageSettings, Store, Table
+from rat_ray.versions import code_digest, provenance
 
 if TYPE_CHECKING:
     from rat_ray.fitting import FitJob, FitJobSettings, Fitted
     from rat_ray.model import Labels
-    from rat_ray.pipeline import Pipeline
+    from rat_ray.pipeline import Pipeline, Results
 
 PRIOR_DRAWS = 4000  # of P(G=1), for the curve beside the posterior's
+PASSING = ("stages", "who", "host", "git")  # facts of a run on which its files do not depend
 LOUD_SHARE = 0.01  # of rows that failed: above it, the note becomes a warning
 
 
 def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
     """Write everything of an evaluation to its `out` folder, print the table and the path."""
-    out, results = pipeline.out, pipeline.results
-    for name, table in results.annotations.items():
-        write_partition(out, "annotations", name, table)
-    write_fits(out, results.fitted)
-    if results.allocation is not None:
-        out.write_table("allocation.parquet", results.allocation.read())
+    results = pipeline.results
     notes = [*_source_notes(pipeline), *results.notes, *_failure_notes(results.annotations)]
     notes += fit_notes(results.fitted, pipeline.job)
     facts = {
@@ -58,20 +54,30 @@ def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
         "budget": pipeline.job.labels.budget,
         "budget_seed": pipeline.job.labels.seed,
         "verdicts": _verdict_counts(results.verdicts),
-        "seed": pipeline.job.seed,
-        "store": pipeline.store.root,
-        "tables": {record.label: record.key for record in records},
-        "stages": [dataclasses.asdict(record) for record in records],
-        "versions": versions(),
+        "failed": results.failed,
+        **run_facts(pipeline.store, records, pipeline.job.seed),
     }
-    _finish(out, facts)
+    _finish(pipeline.out, facts, lambda: _write_evaluation(pipeline.out, results))
+
+
+def _write_evaluation(out: OutFolder, results: Results) -> None:
+    write_tables(out, "annotations", results.annotations)
+    write_fits(out, results.fitted)
+    if results.allocation is not None:
+        out.write_table("allocation.parquet", results.allocation.read())
 
 
 def write_fit(
-    out: OutFolder, fitted: Mapping[str, Fitted], labels: Labels, runs: Runs, job: FitJobSettings, warnings: list[str]
+    out: OutFolder,
+    fitted: Mapping[str, Fitted],
+    labels: Labels,
+    runs: Runs,
+    job: FitJobSettings,
+    warnings: list[str],
+    failed: Mapping[str, str],
 ) -> None:
-    """Write the results of `rat-ray fit`, print the table and the path. warnings: of what was labelled."""
-    write_fits(out, fitted)
+    """Write the results of `rat-ray fit`, print the table and the path. warnings: of what was labelled. failed: the
+    configurations without a fit, and why."""
     notes = [*labels.notes.lines(), *warnings, *fit_notes(fitted, job)]
     if labels.ignored:
         notes.append(f"columns ignored: {', '.join(labels.ignored)}")
@@ -80,32 +86,43 @@ def write_fit(
         "prior": key_of(job.prior),
         "judge_model": job.judge_model,
         "policy": key_of(job.policy),
-        "seed": runs.seed,
-        "tables": {record.label: record.key for record in runs.records},
-        "stages": [dataclasses.asdict(record) for record in runs.records],
-        "versions": versions(),
+        "failed": dict(failed),
+        **run_facts(runs.store, runs.records, runs.seed),
     }
-    _finish(out, facts)
+    _finish(out, facts, lambda: write_fits(out, fitted))
 
 
-def _finish(out: OutFolder, facts: Mapping[str, Any]) -> None:
-    write_report(out, facts)
-    out.finish(facts)
+def run_facts(store: Store, records: Sequence[StageRecord], seed: int) -> dict[str, Any]:
+    """What every run.json says of how it came about: its tables, where they lie, and the software."""
+    return {
+        "seed": seed,
+        "store": store.root,
+        "tables": {record.label: record.key for record in records},
+        "stages": [dataclasses.asdict(record) for record in records],
+        **provenance(),
+    }
+
+
+def _finish(out: OutFolder, facts: Mapping[str, Any], write: Callable[[], None]) -> None:
+    """Write the files, unless an earlier run left just these; print the table, the notes and the path."""
+    made_of = digest_of([code_digest(), {name: value for name, value in facts.items() if name not in PASSING}])
+    if not out.holds(made_of):
+        write()
+        write_report(out, facts)
+    out.finish(facts, made_of)
     screen = console()
-    summary = pq.read_table(out.path / "summary.parquet")
-    print_table(result_table(summary), screen)
+    print_table(result_table(out.read_table("summary.parquet")), screen)
     for note in facts["notes"]:
         screen.print(note, highlight=False, markup=False, soft_wrap=True)
-    screen.print(f"out: {out.path}", highlight=False, markup=False, soft_wrap=True)
+    screen.print(f"out: {out.url}", highlight=False, markup=False, soft_wrap=True)
 
 
 def write_fits(out: OutFolder, fitted: Mapping[str, Fitted]) -> None:
     """summary.parquet and checks.parquet over all configurations; posterior/ and patterns/ by configuration."""
     out.write_table("summary.parquet", pa.concat_tables([one.summary.read() for one in fitted.values()]))
     out.write_table("checks.parquet", pa.concat_tables([one.checks.read() for one in fitted.values()]))
-    for name, one in fitted.items():
-        write_partition(out, "posterior", name, one.posterior)
-        write_partition(out, "patterns", name, one.patterns)
+    write_tables(out, "posterior", {name: one.posterior for name, one in fitted.items()})
+    write_tables(out, "patterns", {name: one.patterns for name, one in fitted.items()})
 
 
 def fit_notes(fitted: Mapping[str, Fitted], job: FitJob) -> list[str]:
@@ -125,75 +142,48 @@ def fit_notes(fitted: Mapping[str, Fitted], job: FitJob) -> list[str]:
     return notes
 
 
-def write_partition(out: OutFolder, folder: str, config: str, table: Table) -> None:
-    """One Hive partition `folder/config=NAME/`, a file per part; the name stands in the path only."""
-    names = []
-    for index, batch in enumerate(table.batches()):
-        rows = batch.drop_columns(["config"]) if "config" in batch.schema.names else batch
-        names.append(f"part-{index:05d}.parquet")
-        out.write_table(f"{folder}/config={config}/{names[-1]}", rows)
-    # An earlier run into this folder may have had more parts: their rows would be read twice.
-    for path in (out.path / folder / f"config={config}").glob("part-*.parquet"):
-        if path.name not in names:
-            path.unlink()
+def read_partitions(folder: str | Path) -> dict[str, pa.Table]:
+    """The partitions of a dataset in a local folder, by configuration; empty where there are none."""
+    path = Path(folder)
+    return read_dataset(OutFiles(path.parent), path.name)
 
 
-def read_partitions(folder: Path) -> dict[str, pa.Table]:
-    """The partitions that `write_partition` wrote, by configuration; empty where there are none."""
-    found: dict[str, pa.Table] = {}
-    for path in sorted(folder.glob("config=*")):
-        parts = [read_file(file) for file in sorted(path.glob("*.parquet"))]
-        if parts:
-            found[path.name.removeprefix("config=")] = pa.concat_tables(parts)
-    return found
-
-
-def read_file(path: Path) -> pa.Table:
-    """A Parquet file of an `out` folder. Raises InputError for one that is damaged."""
-    try:
-        with pq.ParquetFile(path) as file:
-            return file.read()
-    except (pa.ArrowInvalid, OSError) as error:
-        why = str(error).splitlines()[0]
-        raise InputError(f"{path}: cannot be read ({why}); run the command that wrote it again") from error
-
-
-def write_report(out: OutFolder, facts: Mapping[str, Any]) -> None:
+def write_report(out: OutFiles, facts: Mapping[str, Any]) -> None:
     """Build report.html from the files of the folder and the facts of its run."""
-    out.write_text("report.html", render(report_input(out.path, facts)))
+    out.write_text("report.html", render(report_input(out, facts)))
 
 
-def report_input(folder: Path, facts: Mapping[str, Any]) -> ReportInput:
-    """What the report shows of an `out` folder. Raises InputError when it has no summary."""
-    if not (folder / "summary.parquet").exists():
-        raise InputError(f"{folder}: no summary.parquet; is it the out folder of a finished run?")
-    states, full_values = _full_tables(folder, facts.get("trusted"))
-    allocation = folder / "allocation.parquet"
+def report_input(out: OutFiles, facts: Mapping[str, Any]) -> ReportInput:
+    """What the report shows of an `out`. Raises InputError when it has no summary."""
+    summary = out.find_table("summary.parquet")
+    if summary is None:
+        raise InputError(f"{out.url}: no summary.parquet; is it the out folder of a finished run?")
+    states, full_values = _full_tables(out, facts.get("trusted"))
     return ReportInput(
-        title=f"RAT report: {folder.resolve().name}",
-        summary=read_file(folder / "summary.parquet"),
-        draws=read_partitions(folder / "posterior"),
+        title=f"RAT report: {out.name}",
+        summary=summary,
+        draws=read_dataset(out, "posterior"),
         states=states,
         full_values=full_values if facts.get("budget", -1) > 0 else {},  # else nothing was hidden
-        allocation=read_file(allocation) if allocation.exists() else None,
+        allocation=out.find_table("allocation.parquet"),
         verdict_counts=[(one["config"], one["judge"], one["counts"]) for one in facts.get("verdicts", [])],
         notes=list(facts.get("notes", [])),
         provenance=_provenance(facts),
-        patterns=read_partitions(folder / "patterns"),
+        patterns=read_dataset(out, "patterns"),
         prior_p_g=_prior_p_g(facts.get("prior")),
-        predictive=read_file(folder / "checks.parquet") if (folder / "checks.parquet").exists() else None,
+        predictive=out.find_table("checks.parquet"),
     )
 
 
 def _full_tables(
-    folder: Path, trusted: Mapping[str, list[str]] | None
+    out: OutFiles, trusted: Mapping[str, list[str]] | None
 ) -> tuple[dict[str, list[int]], dict[str, dict[str, float | None]]]:
     """Per configuration the six state counts and the quantities' values with no label hidden, where that is known."""
     if not trusted:
         return {}, {}
     from rat_ray.annotate.full import full_table_values, state_counts
 
-    annotations = read_partitions(folder / "annotations")
+    annotations = read_dataset(out, "annotations")
     states = {name: list(state_counts(table, trusted).values()) for name, table in annotations.items()}
     return states, {name: full_table_values(table, trusted) for name, table in annotations.items()}
 
@@ -251,12 +241,26 @@ def _verdict_counts(verdicts: Mapping[str, Mapping[str, Table]]) -> list[dict[st
     ]
 
 
-def read_finished(folder: str, what: str) -> tuple[Path, dict[str, Any]]:
-    """An `out` folder of a finished run and its run.json. Raises InputError when it is not one."""
-    path = Path(folder).expanduser()
-    run = read_run(path)
-    if run is None:
-        raise InputError(f"run={folder}: no run.json there; give the out folder of a finished `rat-ray {what}`")
-    if run.get("status") != "complete":
-        raise InputError(f"run={folder}: that run is not finished; run it again to complete it")
-    return path, run
+def read_finished(run: str, what: str, storage: StorageSettings) -> tuple[OutFiles, dict[str, Any]]:
+    """The files of a finished run and its run.json. Raises InputError when it is not one."""
+    out = OutFiles(run, storage)
+    facts = out.run()
+    if facts is None:
+        raise InputError(f"run={run}: no run.json there; give the out folder of a finished `rat-ray {what}`")
+    if facts.get("status") != "complete":
+        raise InputError(f"run={run}: that run is not finished; run it again to complete it")
+    return out, facts
+
+
+def read_annotated(run: str, storage: StorageSettings) -> tuple[OutFiles, dict[str, Any], dict[str, pa.Table]]:
+    """A finished evaluation, or a sweep of them: its files, its run.json and the annotations by configuration.
+
+    Raises: InputError where the run has no annotations, or its parts did not trust the same labels.
+    """
+    out, facts = read_finished(run, "evaluate", storage)
+    annotations = read_dataset(out, "annotations")
+    if not annotations:
+        raise InputError(f"run={run}: no annotations/ in it; give the out folder of a `rat-ray evaluate`")
+    if not facts.get("trusted"):
+        raise InputError(f"run={run}: its parts trust different labels (labels=…); give the folder of one of them")
+    return out, facts, annotations

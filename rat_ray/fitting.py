@@ -1,65 +1,37 @@
-"""Fits as stages (annotations -> patterns -> posterior -> summary), and `rat-ray fit` on a label file."""
+"""`rat-ray fit`: label files in; each configuration fitted, all jobs of a sweep as one graph; each `out` written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from rat_ray import tables
 from rat_ray.cluster import Cluster, ClusterSettings, Resources
-from rat_ray.errors import InputError
+from rat_ray.errors import InputError, StageError
 from rat_ray.export import write_fit
-from rat_ray.keys import key_of
-from rat_ray.model import Columns, DiagnosticsSettings, EngineSettings, Labels, Policy, Prior, merge, read_labels
+from rat_ray.fetching import local_copy
+from rat_ray.fit_stages import FITS_HERE, ROWS_HERE, FitJob, Fitted, add_fits, check_engine, fit_tables, small_fits
+from rat_ray.graph import Graph, Import, Walk
+from rat_ray.keys import digest_of, key_of
+from rat_ray.model import Columns, DiagnosticsSettings, EngineSettings, Labels, Policy, Prior, read_labels
 from rat_ray.model.coverage import coverage_warnings
-from rat_ray.model.engines import check, program_path
 from rat_ray.model.patterns import check_columns, check_judges
-from rat_ray.model.posterior import column_names
 from rat_ray.model.priors import judge_draws
 from rat_ray.model.verdicts import PANEL, check_judge_model
-from rat_ray.model.workers import ChecksWorker, FitSettings, PatternsWorker, PosteriorWorker, SummaryWorker
-from rat_ray.output import OutFolder
+from rat_ray.naming import safe_name
+from rat_ray.outcome import Failed, Outcome, check_folders, grouped
+from rat_ray.output import OutFolder, below, parent_of
 from rat_ray.settings import build, check_given
-from rat_ray.stage import Runs, Stage, import_rows
-from rat_ray.store import Store, Table, encode_part
+from rat_ray.stage import Runs
+from rat_ray.store import StorageSettings, Store, encode_part
 
 if TYPE_CHECKING:
     from rat_ray.commands import Context
 
-FITS_HERE = 8  # up to this many fits take less time in this process than Ray takes to start
-SUMMARIES_HERE = 100
-ROWS_HERE = 5_000_000  # counting fewer rows takes less time here than on Ray
-
-
-class Fitted(NamedTuple):
-    """The committed tables of one fit."""
-
-    patterns: Table
-    posterior: Table
-    summary: Table
-    checks: Table
-
-
-class FitJob(Protocol):
-    """The settings that every fit needs, whichever command asks."""
-
-    @property
-    def prior(self) -> Prior: ...
-    @property
-    def engine(self) -> EngineSettings: ...
-    @property
-    def diagnostics(self) -> DiagnosticsSettings: ...
-    @property
-    def judge_model(self) -> str: ...
-    @property
-    def share_judges(self) -> bool: ...
-    @property
-    def policy(self) -> Policy: ...
-    @property
-    def seed(self) -> int: ...
+__all__ = ["FITS_HERE", "ROWS_HERE", "SETTINGS", "FitJob", "FitJobSettings", "Fitted", "check_engine", "fit_tables"]
 
 
 @dataclass(frozen=True)
@@ -73,6 +45,7 @@ class FitJobSettings:
     diagnostics: DiagnosticsSettings
     policy: Policy
     cluster: ClusterSettings
+    storage: StorageSettings
     judges: list[str] | None = None
     judge_model: str = PANEL
     share_judges: bool = False
@@ -88,170 +61,130 @@ class FitJobSettings:
             raise InputError(f"t_zero={self.t_zero}: must be refuse or wrong")
 
 
-def fit_tables(
-    runs: Runs,
-    annotations: Mapping[str, Table],
-    judges: Mapping[str, list[str]],
-    job: FitJob,
-    resources: Resources,
-    count_here: bool,
-    fit_here: bool,
-) -> dict[str, Fitted]:
-    """Fit every annotations table (by configuration name). One fit's key depends on its own rows and settings only."""
-    names = list(annotations)
-    together = tuple(names) if job.share_judges and len(names) > 1 else ()
-    settings = {
-        name: FitSettings(
-            judges=tuple(judges[name]),
-            prior=job.prior,
-            engine=job.engine,
-            diagnostics=job.diagnostics,
-            judge_model=job.judge_model,
-            policy=job.policy,
-            seed=job.seed,
-            config=name,
-            together=together,
-        )
-        for name in names
-    }
-    for one in settings.values():
-        one.validate()
-    _check_shared(job, judges)
-    counting = [_count_stage(settings[name], annotations[name]) for name in names]
-    counted = dict(zip(names, runs.run(counting, "count", count_here), strict=True))
-    sampling = [_sample_stage(settings[name], counted, resources) for name in names]
-    sampled = dict(zip(names, runs.run(sampling, "fit", fit_here), strict=True))
-    small = len(names) <= SUMMARIES_HERE
-    summing = [_summary_stage(settings[name], counted, sampled[name], resources) for name in names]
-    summed = dict(zip(names, runs.run(summing, "summarise", small), strict=True))
-    checking = [_checks_stage(settings[name], counted[name], sampled[name], resources) for name in names]
-    checked = dict(zip(names, runs.run(checking, "check", small), strict=True))
-    return {name: Fitted(counted[name], sampled[name], summed[name], checked[name]) for name in names}
-
-
-def check_engine(engine: EngineSettings) -> None:
-    """Raise InputError before any work where the engine cannot run here."""
-    check(engine, program_path())
-
-
-def _check_shared(job: FitJob, judges: Mapping[str, list[str]]) -> None:
-    """Raise InputError where judges cannot be shared."""
-    if not job.share_judges:
-        return
-    sets = {tuple(names) for names in judges.values()}
-    if len(sets) > 1 or not any(sets):
-        listed = "; ".join(f"{name}: {', '.join(mine) or 'none'}" for name, mine in judges.items())
-        raise InputError(f"share_judges=true needs the same judges in every configuration; found {listed}")
-
-
-def _count_stage(settings: FitSettings, annotations: Table) -> Stage:
-    return Stage(
-        table="patterns",
-        version=2,
-        label=f"count {settings.config}",
-        settings=settings.patterns,
-        worker=PatternsWorker,
-        over={"annotations": annotations},
-        schema=tables.patterns_schema(list(settings.judges)),
-        rows="counts",
-        resources=Resources(range_rows=1_000_000),
-    )
-
-
-def _sample_stage(settings: FitSettings, counted: Mapping[str, Table], resources: Resources) -> Stage:
-    patterns = counted[settings.config]
-    quantities, replicated = _names(settings, patterns)
-    return Stage(
-        table="posterior",
-        version=2,
-        label=f"fit {settings.config}",
-        settings=settings.posterior,
-        worker=PosteriorWorker,
-        over={"patterns": patterns},
-        inputs=_others(settings, counted),
-        schema=tables.posterior_schema([*quantities, *replicated]),
-        rows="whole",
-        expected_rows=settings.engine.chains * settings.engine.samples,
-        resources=resources,
-    )
-
-
-def _summary_stage(
-    settings: FitSettings, counted: Mapping[str, Table], posterior: Table, resources: Resources
-) -> Stage:
-    patterns = counted[settings.config]
-    return Stage(
-        table="summary",
-        version=2,
-        label=f"summarise {settings.config}",
-        settings=settings.summary,
-        worker=SummaryWorker,
-        over={"posterior": posterior},
-        inputs={"patterns": patterns, **_others(settings, counted)},
-        schema=tables.SUMMARY,
-        rows="whole",
-        expected_rows=len(_names(settings, patterns)[0]),
-        resources=resources,
-    )
-
-
-def _checks_stage(settings: FitSettings, patterns: Table, posterior: Table, resources: Resources) -> Stage:
-    return Stage(
-        table="checks",
-        label=f"check {settings.config}",
-        settings=settings.checks,
-        worker=ChecksWorker,
-        over={"posterior": posterior},
-        inputs={"patterns": patterns},
-        schema=tables.CHECKS,
-        rows="whole",
-        resources=resources,
-    )
-
-
-def _others(settings: FitSettings, counted: Mapping[str, Table]) -> dict[str, Table]:
-    """The count tables of the configurations that share judges with this one."""
-    return {name: counted[name] for name in settings.together if name != settings.config}
-
-
-def _names(settings: FitSettings, patterns: Table) -> tuple[list[str], list[str]]:
-    """The quantities of the fit, and the columns of its replicated counts."""
-    return column_names(merge([patterns.read()]), settings.options)
-
-
 SETTINGS = FitJobSettings
 
 
-def run(context: Context) -> str:
-    """`rat-ray fit`: check the labels, fit each configuration, write `out`."""
-    job = build(FitJobSettings, context.config)
-    labels = read_labels(job.data, job.columns, list(job.by), job.t_zero)
-    out = OutFolder(context.folder(job.out), _own_settings(job, labels), kind="fit", in_sweep=context.multirun)
-    out.check()
-    judges = _judges(job, labels)
-    if judges and job.judge_model != PANEL:
-        judge_draws(job.prior)  # refuses a prior under which no judge is better than chance
-    check_judge_model(job.judge_model, judges)
-    check_engine(job.engine)
-    _check_rows(labels)
-    configs = labels.by_config()
-    out.claim()
-    store = Store(out.path / ".store")
-    store.prepare()
-    with Cluster(job.cluster) as cluster:
-        runs = Runs(store, cluster, seed=job.seed)
-        imported = {config: import_rows(store, "labels", config, rows) for config, rows in configs.items()}
-        fitted = fit_tables(
-            runs,
-            imported,
-            dict.fromkeys(configs, judges),
-            job,
-            Resources(),
-            count_here=labels.table.num_rows <= ROWS_HERE,
-            fit_here=len(configs) <= FITS_HERE,
+class Fitting:
+    """One job: its labels, its graph, and its results once the graph was run."""
+
+    def __init__(self, context: Context, read: _ReadLabels) -> None:
+        """Reads and checks the labels. Raises InputError for whatever is wrong; writes nothing."""
+        self.job = build(FitJobSettings, context.config)
+        self.name = safe_name(f"run{context.suffix}") if context.multirun else "fit"
+        job = self.job
+        self.labels = read(job)
+        self.out = OutFolder(
+            context.folder(job.out),
+            _own_settings(job, self.labels),
+            "fit",
+            in_sweep=context.multirun,
+            storage=job.storage,
         )
-    write_fit(out, fitted, labels, runs, job, _warnings(labels, judges))
-    return str(out.path)
+        self.out.check()
+        self.judges = _judges(job, self.labels)
+        if self.judges and job.judge_model != PANEL:
+            judge_draws(job.prior)  # refuses a prior under which no judge is better than chance
+        check_judge_model(job.judge_model, self.judges)
+        check_engine(job.engine)
+        _check_rows(self.labels)
+        # The jobs of a sweep keep their tables together, so that what they share is made once.
+        root = below(parent_of(self.out.url), ".store") if context.multirun else self.out.store_root
+        self.store = Store(root, job.storage)
+        self.graph = Graph()
+        imported = {config: self._import(config, rows) for config, rows in self.labels.by_config().items()}
+        self.nodes = add_fits(self.graph, imported, dict.fromkeys(imported, self.judges), job, Resources())
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """Jobs of one place run together."""
+        return self.store, self.job.storage, self.job.cluster
+
+    def _import(self, config: str, rows: pa.Table) -> str:
+        key = digest_of({"labels": encode_part(rows, {})[1]})
+        table = Import("labels", key, config, rows.schema, lambda: iter([rows]))
+        return self.graph.add("import", "labels", f"labels {config}", key, lambda _: table)
+
+    def finish(self, walk: Walk, runs: Runs) -> Outcome:
+        """Write every configuration that is whole to `out`; the others are named with their reasons."""
+        found = {name: walk.why(*nodes) for name, nodes in self.nodes.items()}
+        failed = [
+            Failed(self.name if name == "all" else f"{self.name} {name}", failure.message, failure.bad_input)
+            for name, failure in found.items()
+            if failure is not None
+        ]
+        fitted = {name: nodes.tables(walk) for name, nodes in self.nodes.items() if found[name] is None}
+        why = {name: failure.message for name, failure in found.items() if failure is not None}
+        if not fitted:
+            self.out.finish({"status": "failed", "failed": why})
+            return Outcome("", tuple(failed), len(self.nodes))
+        keys = {(table.table, table.key) for node, table in walk.tables.items() if node in self.graph.nodes}
+        own = Runs(runs.store, runs.cluster, seed=self.job.seed)
+        own.records = [record for record in runs.records if (record.table, record.key) in keys]
+        warnings = [f"WARNING: {one.name} is not in the results: {one.message.splitlines()[0]}" for one in failed]
+        warnings += _warnings(self.labels, self.judges)
+        write_fit(self.out, fitted, self.labels, own, self.job, warnings, why)
+        return Outcome(self.out.url, tuple(failed), len(self.nodes))
+
+
+def run_all(contexts: Sequence[Context]) -> list[Outcome]:
+    """`rat-ray fit`: check the labels of all jobs, fit all their configurations together, write each `out`.
+
+    Raises: InputError where two jobs would write to one folder. StageError where the cluster or the store is lost.
+    """
+    if len(contexts) > 1:
+        check_folders([context.folder(str(context.config.get("out"))) for context in contexts])
+    outcomes: list[Outcome] = [Outcome("")] * len(contexts)
+    jobs: dict[int, Fitting] = {}
+    read = _ReadLabels()
+    for index, context in enumerate(contexts):
+        try:
+            jobs[index] = Fitting(context, read)
+        except InputError as error:
+            outcomes[index] = Outcome("", (Failed.by(context.label, error, early=True),))
+    for indices in grouped({index: job.place for index, job in jobs.items()}):
+        for index, outcome in _run({index: jobs[index] for index in indices}).items():
+            outcomes[index] = outcome
+    return outcomes
+
+
+class _ReadLabels:
+    """Reads label files, each once, however many jobs of a sweep fit it."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, Labels] = {}
+
+    def __call__(self, job: FitJobSettings) -> Labels:
+        what = digest_of([job.data, key_of(job.columns), job.by, job.t_zero])
+        if what not in self._read:
+            with local_copy(job.data, job.storage) as path:
+                self._read[what] = read_labels(path, job.columns, list(job.by), job.t_zero)
+        return self._read[what]
+
+
+def _run(jobs: dict[int, Fitting]) -> dict[int, Outcome]:
+    """Fit jobs that share a store and a cluster as one graph."""
+    outcomes: dict[int, Outcome] = {}
+    graph = Graph()
+    first = next(iter(jobs.values()))
+    for index, job in list(jobs.items()):
+        try:
+            job.out.claim()
+            job.store.prepare()
+        except InputError as error:
+            outcomes[index] = Outcome("", (Failed.by(job.name, error, early=True),), len(job.nodes))
+            del jobs[index]
+            continue
+        graph.include(job.graph)
+    with Cluster(first.job.cluster) as cluster:
+        runs = Runs(first.store, cluster, seed=first.job.seed)
+        walk = Walk(graph)
+        walk.run(runs, small_fits)
+    for index, job in jobs.items():
+        try:
+            outcomes[index] = job.finish(walk, runs)
+        except (InputError, StageError) as error:  # its folder cannot be written, say: the others' may
+            outcomes[index] = Outcome("", (Failed.by(job.name, error),), len(job.nodes))
+    return outcomes
 
 
 def _judges(job: FitJobSettings, labels: Labels) -> list[str]:

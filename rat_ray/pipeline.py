@@ -1,56 +1,36 @@
-"""The graph of an evaluation: each arrow of the design is a stage, run level by level over all configurations.
-
-Stages with equal content (an index, a retrieval, a judge's verdicts on equal contexts) have equal keys and run once.
-"""
+"""`rat-ray evaluate`: all jobs of a sweep as one graph, checked, run level by level, and written to each `out`."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
-
-from rat_ray import tables
-from rat_ray.annotate.contexts import ContextsWorker
-from rat_ray.annotate.judge import JudgeR, JudgeSettings, JudgeT
-from rat_ray.annotate.labels import AnnotateWorker, judge_columns
 from rat_ray.cluster import Cluster
-from rat_ray.datasets import Source, load
+from rat_ray.datasets import DATASETS, Source, load, recall_source
 from rat_ray.errors import InputError, StageError
-from rat_ray.evaluate import COMPONENTS, SETTINGS, Configuration, Plan, make_plan
+from rat_ray.evaluate import COMPONENTS, SETTINGS, Plan, make_plan
 from rat_ray.export import export
-from rat_ray.fitting import Fitted, fit_tables
-from rat_ray.generate.worker import GenerateWorker
+from rat_ray.fit_stages import SUMMARIES_HERE, Fitted, check_engine
+from rat_ray.graph import Graph, NotKnownError, Walk
 from rat_ray.keys import digest_of, key_of
+from rat_ray.outcome import Failed, Outcome, check_folders, grouped
 from rat_ray.output import OutFolder
+from rat_ray.planning import print_plan
 from rat_ray.progress import console, duration
-from rat_ray.retrieve import RETRIEVERS
-from rat_ray.stage import Runs, Stage, import_table
+from rat_ray.stage import Runs, Stage, StageRecord
+from rat_ray.stages_of import EvaluationNodes, declare
 from rat_ray.store import Store, Table
-from rat_ray.study import run_study
 
 if TYPE_CHECKING:
     from rat_ray.commands import Context
 
-__all__ = ["COMPONENTS", "SETTINGS", "Pipeline", "run"]
+__all__ = ["COMPONENTS", "SETTINGS", "Pipeline", "run_all"]
 SMALL_ROWS = 20_000  # labelling and counting fewer rows than this takes less time here than a task on Ray
-
-
-def _batches_of(source: Source) -> Callable[[], Iterator[pa.Table]]:
-    return lambda: iter([source.questions()])
-
-
-def _some_succeeded(annotations: Table) -> bool:
-    return bool(annotations.read(["error"]).column("error").null_count)
-
-
-def _first_error(annotations: Mapping[str, Table]) -> str:
-    first = next(iter(annotations.values())).read(["question_id", "error"]).to_pylist()[0]
-    return f"question {first['question_id']}: {first['error']}"
+_BY_ROWS = ("fuse", "contexts", "label", "count")
 
 
 class Imported(NamedTuple):
@@ -63,55 +43,90 @@ class Imported(NamedTuple):
 
 @dataclass
 class Results:
-    """The committed tables of a job, by configuration name where there is one per configuration."""
+    """The committed tables of a job, by configuration name where there is one per configuration.
+
+    failed: the configurations without a fit, and why.
+    """
 
     datasets: dict[str, Imported] = field(default_factory=dict)
-    retrievals: dict[tuple[str, str], Table] = field(default_factory=dict)
     answers: dict[str, Table] = field(default_factory=dict)
     verdicts: dict[str, dict[str, Table]] = field(default_factory=dict)
     annotations: dict[str, Table] = field(default_factory=dict)
     fitted: dict[str, Fitted] = field(default_factory=dict)
     allocation: Table | None = None
     notes: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+class Sources:
+    """The datasets of all jobs by their settings, each opened once."""
+
+    def __init__(self, open_source: Callable[[Any], Source | None]) -> None:
+        self._open = open_source
+        self._found: dict[str, Source | None] = {}
+
+    def __call__(self, settings: Any) -> Source:
+        """Raises: NotKnownError where it cannot be known without reading."""
+        name = digest_of(key_of(settings))
+        if name not in self._found:
+            self._found[name] = self._open(settings)
+        found = self._found[name]
+        if found is None:
+            raise NotKnownError(f"dataset {settings.name} has not been read yet")
+        return found
 
 
 class Pipeline:
-    """Runs a plan: every level of the graph, then the files of `out`."""
+    """One job: its graph, its checks, and its results once the graph was run."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, sources: Sources) -> None:
+        """Declares the graph. Raises InputError for settings that do not go together."""
         self.plan = plan
         self.job = plan.job
-        self.sources = {name: load(settings) for name, settings in plan.datasets.items()}
-        self.out = OutFolder(plan.out, self._own_settings(), kind="evaluate", in_sweep=plan.sweep)
+        self.graph = Graph()
         self.store = Store(self.job.store, self.job.storage)
         self.results = Results()
-        self.began = time.monotonic()
+        self._sources = sources
+        self._nodes: EvaluationNodes = declare(self.graph, plan, sources)
 
-    def run(self) -> Path:
-        """Do the whole job and print its table. Bad input raises InputError before anything is written."""
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """Jobs of one place run together."""
+        return self.store.root, self.job.storage, self.job.cluster
+
+    @property
+    def missing(self) -> list[str]:
+        """What must be there before the job can run, and is not: datasets and models, a sentence each."""
+        found = []
+        for settings in self.plan.datasets.values():
+            try:
+                DATASETS[settings.kind].files(settings)
+            except InputError as error:
+                found.append(f"dataset {settings.name}: {error}" if len(self.plan.datasets) > 1 else str(error))
+        return [*found, *self.plan.missing]
+
+    def check(self) -> None:
+        """Raise InputError for whatever keeps the job from running. Writes nothing; reads the datasets."""
+        missing = self.missing
+        if missing:
+            raise InputError(missing[0] if len(missing) == 1 else "not there yet:\n  " + "\n  ".join(missing))
+        check_engine(self.job.engine)
         self.out.check()
-        self.store.prepare()
-        self.out.claim()
-        with Cluster(self.job.cluster, keep=self.plan.sweep) as cluster:
-            runs = Runs(self.store, cluster, seed=self.job.seed)
-            self._import()
-            self._retrieve(runs)
-            self._answer(runs)
-            self._judge(runs)
-            self._annotate(runs)
-            self._fit(runs)
-            self._allocate(runs)
-        export(self, runs.records)
-        self._say_what_was_done(runs)
-        return self.out.path
+
+    @cached_property
+    def out(self) -> OutFolder:
+        """Where the results go. Reads the datasets, whose content says whether a folder is this job's own."""
+        storage = self.job.storage
+        return OutFolder(self.plan.out, self._own_settings(), "evaluate", in_sweep=self.plan.sweep, storage=storage)
 
     def _own_settings(self) -> dict[str, Any]:
         """What makes two jobs the same job: all settings but where and how fast they run."""
         job = self.job
+        sources = {name: self._sources(settings) for name, settings in self.plan.datasets.items()}
         return {
             "configurations": [dataclasses.asdict(c) for c in self.plan.configurations],
             "datasets": key_of(self.plan.datasets),
-            "sources": {name: source.digest for name, source in self.sources.items()},
+            "sources": {name: source.digest for name, source in sources.items()},
             "retrievers": key_of(self.plan.retrievers),
             "generators": key_of(self.plan.generators),
             "judge": key_of(job.judge),
@@ -126,271 +141,150 @@ class Pipeline:
             "seed": job.seed,
         }
 
-    # --- levels -------------------------------------------------------------------------------------------------
+    # --- results ------------------------------------------------------------------------------------------------
 
-    def _import(self) -> None:
-        for name, source in self.sources.items():
-            passages = import_table(
-                self.store,
-                "passages",
-                digest_of({"passages": source.passages_digest}),
-                source.name,
-                tables.PASSAGES,
-                source.passages,
-                source.num_passages,
-            )
-            questions = import_table(
-                self.store,
-                "questions",
-                digest_of({"questions": source.questions_digest}),
-                source.name,
-                tables.QUESTIONS,
-                _batches_of(source),
-                source.questions().num_rows,
-            )
-            self.results.datasets[name] = Imported(source, passages, questions)
+    def finish(self, walk: Walk, records: Sequence[StageRecord]) -> Outcome:
+        """Write what there is to `out`: every configuration that is whole; the others are named with their reasons."""
+        failed = self._collect(walk)
+        count = len(self.plan.configurations)
+        if not self.results.fitted:
+            self.out.finish({"status": "failed", "failed": self.results.failed})
+            return Outcome("", tuple(failed), count)
+        keys = {(table.table, table.key) for node, table in walk.tables.items() if node in self.graph.nodes}
+        export(self, [record for record in records if (record.table, record.key) in keys])
+        return Outcome(self.out.url, tuple(failed), count)
 
-    def _retrieve(self, runs: Runs) -> None:
-        wanted = self._wanted_retrievals()
-        fused = [pair for pair in wanted if RETRIEVERS[self.plan.retrievers[pair[1]].kind].index is None]
-        direct = [pair for pair in wanted if pair not in fused]
-        indexes = runs.run([self._index_stage(*pair) for pair in direct], "index")
-        stages = [self._search_stage(*pair, index) for pair, index in zip(direct, indexes, strict=True)]
-        self.results.retrievals.update(zip(direct, runs.run(stages, "retrieve"), strict=True))
-        stages = [self._fusion_stage(*pair) for pair in fused]
-        self.results.retrievals.update(zip(fused, runs.run(stages, "fuse", self._small()), strict=True))
-
-    def _wanted_retrievals(self) -> list[tuple[str, str]]:
-        """(dataset, retriever) pairs, the parts of a hybrid before the hybrid."""
-        wanted: dict[tuple[str, str], None] = {}
+    def _collect(self, walk: Walk) -> list[Failed]:
+        results, found = self.results, walk.tables
+        for name, dataset in self._nodes.datasets.items():
+            if all(node in found for node in dataset):
+                source = self._sources(self.plan.datasets[name])
+                results.datasets[name] = Imported(source, *(found[node] for node in dataset))
+        failed = []
         for configuration in self.plan.configurations:
-            for part in getattr(self.plan.retrievers[configuration.retriever], "of", ()):
-                wanted[(configuration.dataset, part)] = None
-            wanted[(configuration.dataset, configuration.retriever)] = None
-        return list(wanted)
+            name = configuration.name
+            if self._nodes.annotations[name] in found:
+                results.annotations[name] = found[self._nodes.annotations[name]]
+                verdicts = self._nodes.verdicts[name]
+                results.verdicts[name] = {judge: found[node] for judge, node in verdicts.items()}
+            failure = walk.why(*self._nodes.fits[name])
+            if failure is None:
+                results.fitted[name] = self._nodes.fits[name].tables(walk)
+                continue
+            failed.append(Failed(name, failure.message, failure.bad_input))
+            results.failed[name] = failure.message
+            results.notes.append(f"WARNING: {name} is not in the results: {_first_line(failure.message)}")
+        return [*failed, *self._allocation(walk)]
 
-    def _index_stage(self, dataset: str, retriever: str) -> Stage:
-        settings = self.plan.retrievers[retriever]
-        kind = RETRIEVERS[settings.kind]
-        passages = self.results.datasets[dataset].passages
-        resources = self.job.resources.index
-        if not kind.sharded:
-            resources = dataclasses.replace(resources, range_rows=max(1, passages.num_rows))
-        assert kind.index is not None
-        return Stage(
-            table="index",
-            version=2,
-            label=f"index {dataset} {retriever}",
-            settings=settings,
-            key_settings=settings.index_settings(),
-            worker=kind.index,
-            over={"passages": passages},
-            schema=None,
-            rows="files",
-            ids=("passage_id",),
-            resources=resources,
-        )
+    def _allocation(self, walk: Walk) -> list[Failed]:
+        if not self._nodes.allocation:
+            return []
+        failure, studied = walk.why(self._nodes.allocation), self._nodes.studied
+        if failure is None:
+            self.results.allocation = walk.tables[self._nodes.allocation]
+            return []
+        # Bad input, such as a system that answered nothing: the fits are still worth having.
+        self.results.notes.append(f"WARNING: no allocation study of {studied}: {_first_line(failure.message)}")
+        if failure.bad_input or studied in self.results.failed:
+            return []
+        self.results.failed[f"allocation of {studied}"] = failure.message
+        return [Failed(f"allocation of {studied}", failure.message, False)]
 
-    def _search_stage(self, dataset: str, retriever: str, index: Table) -> Stage:
-        settings = self.plan.retrievers[retriever]
-        return Stage(
-            table="retrievals",
-            label=f"retrieve {dataset} {retriever}",
-            settings=settings,
-            worker=RETRIEVERS[settings.kind].retrieve,
-            over={"questions": self.results.datasets[dataset].questions},
-            inputs={"index": index},
-            schema=tables.RETRIEVALS,
-            resources=self.job.resources.retrieve,
-        )
 
-    def _fusion_stage(self, dataset: str, retriever: str) -> Stage:
-        settings = self.plan.retrievers[retriever]
-        return Stage(
-            table="retrievals",
-            label=f"fuse {dataset} {retriever}",
-            settings=settings,
-            worker=RETRIEVERS[settings.kind].retrieve,
-            over={part: self.results.retrievals[(dataset, part)] for part in settings.of},
-            schema=tables.RETRIEVALS,
-            resources=self.job.resources.retrieve,
-        )
+def run_all(contexts: Sequence[Context]) -> list[Outcome]:
+    """All jobs of a sweep, or the one of a plain run: check them all, then do the work of those that can be done.
 
-    def _answer(self, runs: Runs) -> None:
-        self._per_configuration(runs, "answer", self._answer_stage, self.results.answers)
-
-    def _answer_stage(self, configuration: Configuration) -> Stage:
-        settings = self.plan.generators[configuration.generator]
-        dataset = self.results.datasets[configuration.dataset]
-        return Stage(
-            table="answers",
-            label=f"answer {configuration.name}",
-            settings=settings,
-            worker=GenerateWorker,
-            over={
-                "questions": dataset.questions,
-                "retrievals": self.results.retrievals[(configuration.dataset, configuration.retriever)],
-            },
-            inputs={"passages": dataset.passages},
-            schema=tables.ANSWERS,
-            resources=self.job.resources.generate,
-        )
-
-    def _judge(self, runs: Runs) -> None:
-        self.results.verdicts = {configuration.name: {} for configuration in self.plan.configurations}
-        judge = self.job.judge
-        stages: dict[str, Callable[[Configuration], Stage]] = {"t": self._verdict_t_stage}
-        if "r" in judge.variables:
-            contexts: dict[str, Table] = {}
-            self._per_configuration(runs, "contexts", self._contexts_stage, contexts, small=self._small())
-            stages["r"] = lambda configuration: self._verdict_r_stage(configuration, contexts)
-        for variable in judge.variables:
-            found: dict[str, Table] = {}
-            self._per_configuration(runs, f"judge {variable}", stages[variable], found)
-            for name, table in found.items():
-                self.results.verdicts[name][f"{variable}@{judge.name}"] = table
-
-    def _contexts_stage(self, configuration: Configuration) -> Stage:
-        return Stage(
-            table="contexts",
-            label=f"contexts {configuration.name}",
-            settings={},
-            worker=ContextsWorker,
-            over={"answers": self.results.answers[configuration.name]},
-            schema=tables.CONTEXTS,
-            resources=self.job.resources.label,
-        )
-
-    def _verdict_r_stage(self, configuration: Configuration, contexts: Mapping[str, Table]) -> Stage:
-        dataset = self.results.datasets[configuration.dataset]
-        judge = self._judge_of("r", "")
-        return Stage(
-            table="verdicts",
-            label=f"judge r@{judge.name} {configuration.name}",
-            settings=judge,
-            worker=JudgeR,
-            over={"questions": dataset.questions, "contexts": contexts[configuration.name]},
-            inputs={"passages": dataset.passages},
-            schema=tables.VERDICTS,
-            resources=self.job.resources.judge,
-        )
-
-    def _verdict_t_stage(self, configuration: Configuration) -> Stage:
-        judge = self._judge_of("t", self.plan.generators[configuration.generator].abstention_phrase)
-        return Stage(
-            table="verdicts",
-            label=f"judge t@{judge.name} {configuration.name}",
-            settings=judge,
-            worker=JudgeT,
-            over={
-                "questions": self.results.datasets[configuration.dataset].questions,
-                "answers": self.results.answers[configuration.name],
-            },
-            schema=tables.VERDICTS,
-            resources=self.job.resources.judge,
-        )
-
-    def _judge_of(self, variable: str, phrase: str) -> JudgeSettings:
-        """The judge of one variable: only its own prompts, so that a changed prompt for T does not redo R."""
-        judge = self.job.judge
-        prompts = {
-            name: text for name, text in judge.prompts.items() if name == variable or name.startswith(f"{variable}_")
-        }
-        refusals = judge.refusals if variable == "t" else ""
-        return dataclasses.replace(
-            judge, variables=(variable,), prompts=prompts, abstention_phrase=phrase, refusals=refusals
-        )
-
-    def _annotate(self, runs: Runs) -> None:
-        self._per_configuration(runs, "label", self._annotate_stage, self.results.annotations, small=self._small())
-
-    def _annotate_stage(self, configuration: Configuration) -> Stage:
-        verdicts = self.results.verdicts[configuration.name]
-        answers = self.results.answers[configuration.name]
-        settings = dataclasses.replace(
-            self.job.labels,
-            judges=list(verdicts),
-            config=configuration.name,
-            dataset=self.plan.datasets[configuration.dataset].name,
-            retriever=configuration.retriever,
-            generator=configuration.generator,
-            abstention_phrase=self.plan.generators[configuration.generator].abstention_phrase,
-        )
-        return Stage(
-            table="annotations",
-            label=f"label {configuration.name}",
-            settings=settings,
-            worker=AnnotateWorker,
-            over={"questions": self.results.datasets[configuration.dataset].questions, "answers": answers, **verdicts},
-            inputs={"answers": answers},
-            schema=tables.annotations_schema(settings.sources),
-            resources=self.job.resources.label,
-        )
-
-    def _fit(self, runs: Runs) -> None:
-        annotations = {name: table for name, table in self.results.annotations.items() if _some_succeeded(table)}
-        for name in self.results.annotations:
-            if name not in annotations:
-                self.results.notes.append(f"WARNING: {name} is not in the results: every row failed")
-        if not annotations:
-            raise StageError(
-                f"every row of every configuration failed; first: {_first_error(self.results.annotations)}"
-            )
-        judges = {
-            name: judge_columns(self.job.labels.trusted, table.manifest["schema"])
-            for name, table in annotations.items()
-        }
-        self.results.fitted = fit_tables(
-            runs,
-            annotations,
-            judges,
-            self.job,
-            self.job.resources.fit,
-            count_here=self._small(),
-            fit_here=False,
-        )
-
-    def _allocate(self, runs: Runs) -> None:
-        if not self.job.allocation.enabled:
-            return
-        name = self.job.allocation.configuration or self.plan.configurations[0].name
-        annotations = self.results.annotations[name]
+    Raises: InputError where two jobs would write to one folder. StageError where the cluster or the store is lost.
+    """
+    began = time.monotonic()
+    dry = any(context.config.get("dry_run") for context in contexts)
+    sources = Sources(recall_source if dry else load)
+    outcomes: list[Outcome] = [Outcome("")] * len(contexts)
+    pipelines: dict[int, Pipeline] = {}
+    for index, context in enumerate(contexts):
         try:
-            self.results.allocation = run_study(runs, name, annotations, self.job.labels.trusted, self.job)
-        except InputError as error:  # such as a system that answered nothing: the fits are still worth having
-            self.results.notes.append(f"WARNING: no allocation study of {name}: {error}")
-
-    # --- helpers ------------------------------------------------------------------------------------------------
-
-    def _small(self) -> bool:
-        rows = sum(
-            self.results.datasets[configuration.dataset].questions.num_rows
-            for configuration in self.plan.configurations
-        )
-        return rows <= SMALL_ROWS
-
-    def _per_configuration(
-        self,
-        runs: Runs,
-        title: str,
-        stage_of: Callable[[Configuration], Stage],
-        found: dict[str, Table],
-        small: bool = False,
-    ) -> None:
-        stages = [stage_of(configuration) for configuration in self.plan.configurations]
-        names = [configuration.name for configuration in self.plan.configurations]
-        found.update(zip(names, runs.run(stages, title, small), strict=True))
-
-    def _say_what_was_done(self, runs: Runs) -> None:
-        made = sum(1 for record in runs.records if record.new_rows)
-        console().print(
-            f"{len(runs.records)} stages: {made} computed, {len(runs.records) - made} reused, "
-            f"in {duration(time.monotonic() - self.began)}",
-            highlight=False,
-            soft_wrap=True,
-        )
+            pipelines[index] = Pipeline(make_plan(context), sources)
+        except InputError as error:
+            outcomes[index] = Outcome("", (Failed.by(context.label, error, early=True),))
+    check_folders([pipeline.plan.out for pipeline in pipelines.values()])
+    places = {index: pipeline.place for index, pipeline in pipelines.items()}
+    if dry:
+        for indices in grouped(places):
+            _print_plan([pipelines[index] for index in indices])
+        return outcomes
+    for index, pipeline in list(pipelines.items()):
+        try:
+            pipeline.check()
+        except InputError as error:
+            outcomes[index] = _refused(pipelines.pop(index), error)
+    records: list[StageRecord] = []
+    for indices in grouped({index: places[index] for index in pipelines}):
+        for index, outcome in _run({index: pipelines[index] for index in indices}, records).items():
+            outcomes[index] = outcome
+    _say_what_was_done(records, time.monotonic() - began)
+    return outcomes
 
 
-def run(context: Context) -> str:
-    """`rat-ray evaluate`: check everything, run the job, print the table; the path of `out`."""
-    return str(Pipeline(make_plan(context)).run())
+def _refused(pipeline: Pipeline, error: InputError) -> Outcome:
+    names = [configuration.name for configuration in pipeline.plan.configurations]
+    return Outcome("", tuple(Failed.by(name, error, early=True) for name in names), len(names))
+
+
+def _run(pipelines: dict[int, Pipeline], records: list[StageRecord]) -> dict[int, Outcome]:
+    """Run jobs that share a store and a cluster as one graph."""
+    outcomes: dict[int, Outcome] = {}
+    first = next(iter(pipelines.values()))
+    try:
+        first.store.prepare()
+    except InputError as error:
+        return {index: _refused(pipeline, error) for index, pipeline in pipelines.items()}
+    graph = Graph()
+    for index, pipeline in list(pipelines.items()):
+        try:
+            pipeline.out.claim()
+        except InputError as error:
+            outcomes[index] = _refused(pipelines.pop(index), error)
+            continue
+        graph.include(pipeline.graph)
+    with Cluster(first.job.cluster) as cluster:
+        runs = Runs(first.store, cluster, seed=first.job.seed)
+        walk = Walk(graph)
+        walk.run(runs, _small)
+    for index, pipeline in pipelines.items():
+        try:
+            outcomes[index] = pipeline.finish(walk, runs.records)
+        except (InputError, StageError) as error:  # its folder cannot be written, say: the others' may
+            outcomes[index] = Outcome("", (Failed.by(pipeline.plan.name, error),), len(pipeline.plan.configurations))
+    records += runs.records
+    return outcomes
+
+
+def _small(level: str, stages: Sequence[Stage]) -> bool:
+    """Whether these stages are cheap enough for this process."""
+    if level in _BY_ROWS:
+        return sum(stage.num_rows for stage in stages) <= SMALL_ROWS
+    return level == "summarise" and len(stages) <= 2 * SUMMARIES_HERE
+
+
+def _say_what_was_done(records: Sequence[StageRecord], seconds: float) -> None:
+    if not records:
+        return
+    made = sum(1 for record in records if record.new_rows)
+    text = f"{len(records)} stages: {made} computed, {len(records) - made} reused, in {duration(seconds)}"
+    console().print(text, highlight=False, soft_wrap=True)
+
+
+def _print_plan(pipelines: Sequence[Pipeline]) -> None:
+    """What these jobs would do, as far as it can be known without opening anything."""
+    graph = Graph()
+    for pipeline in pipelines:
+        graph.include(pipeline.graph)
+    walk = Walk(graph)
+    walk.find(pipelines[0].store)
+    missing = dict.fromkeys(text for pipeline in pipelines for text in pipeline.missing)
+    configurations = sum(len(pipeline.plan.configurations) for pipeline in pipelines)
+    print_plan(graph, walk, configurations, pipelines[0].store.root, list(missing))
+
+
+def _first_line(message: str) -> str:
+    return message.strip().splitlines()[0]

@@ -12,7 +12,7 @@ from rat_ray.allocate import AllocationSettings, StudySettings, check, print_stu
 from rat_ray.cluster import Cluster, ClusterSettings
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.evaluate import StageResources
-from rat_ray.export import read_finished, read_partitions
+from rat_ray.export import read_annotated, run_facts
 from rat_ray.keys import key_of
 from rat_ray.model import Prior
 from rat_ray.output import OutFolder
@@ -73,15 +73,13 @@ SETTINGS = AllocateSettings
 def run(context: Context) -> str:
     """`rat-ray allocate`: a study on the annotations of a finished run."""
     job = build(AllocateSettings, context.config)
-    folder, facts = read_finished(job.run, "evaluate")
-    out = OutFolder(context.folder(job.out), _own_settings(job, facts), kind="allocate", in_sweep=context.multirun)
+    finished, facts, annotations = read_annotated(job.run, job.storage)
+    settings = _own_settings(job, facts)
+    out = OutFolder(context.folder(job.out), settings, "allocate", in_sweep=context.multirun, storage=job.storage)
     out.check()
-    annotations = read_partitions(folder / "annotations")
-    if not annotations:
-        raise InputError(f"run={job.run}: no annotations/ in it; give the out folder of a `rat-ray evaluate`")
     config = job.allocation.configuration or next(iter(annotations))
     if config not in annotations:
-        raise InputError(f"allocation.configuration={config}: not in {folder}{did_you_mean(config, annotations)}")
+        raise InputError(f"allocation.configuration={config}: not in {finished.url}{did_you_mean(config, annotations)}")
     rows = with_config(annotations[config], config)
     check(rows, job.allocation, facts["trusted"])
     store = Store(job.store, job.storage)
@@ -93,11 +91,12 @@ def run(context: Context) -> str:
         allocation = run_study(runs, config, table, facts["trusted"], job).read()
     out.write_table("allocation.parquet", allocation)
     out.write_text("allocation.svg", allocation_figure(allocation))
-    out.finish({"run": str(folder.resolve()), "configuration": config, "seed": job.seed})
+    own = {"run": finished.place, "configuration": config}
+    out.finish({**own, **run_facts(store, runs.records, job.seed)})
     screen = console()
     print_study(allocation, screen)
-    screen.print(f"out: {out.path}", highlight=False, markup=False, soft_wrap=True)
-    return str(out.path)
+    screen.print(f"out: {out.url}", highlight=False, markup=False, soft_wrap=True)
+    return out.url
 
 
 def with_config(rows: pa.Table, config: str) -> pa.Table:

@@ -1,40 +1,38 @@
-"""After a multirun: the summaries of its folders in one table, in the folder that holds them all."""
+"""After a multirun: the runs of its folders as one, in the folder that holds them all."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from rat_ray.output import RUN_FILE, sweep_root
+from rat_ray.merging import merge_runs
+from rat_ray.outcome import Failed
+from rat_ray.output import sweep_root
 from rat_ray.progress import console
 from rat_ray.report.table import print_table, result_table
-from rat_ray.tables import SUMMARY
+from rat_ray.store import StorageSettings
 
 
-def merge_summaries(root: Path) -> None:
-    """Write `summary.parquet` over every folder under `root` that holds a run's summary, and print its table.
+def merge_summaries(url: str, storage: StorageSettings | None = None, failed: Sequence[Failed] = ()) -> None:
+    """Write the datasets and tables over every run in the folders of `url`, and print the merged summary.
 
-    A configuration is named by its folder; where a folder holds several, by folder and configuration.
+    failed: the configurations of this sweep that have no results, for its run.json.
     """
-    folders = sorted(path.parent for path in root.glob(f"*/{RUN_FILE}") if (path.parent / "summary.parquet").exists())
-    if not folders:
+    merged = merge_runs(url, storage)
+    if failed:
+        _record(url, storage, failed)
+    if merged is None:
         return
-    summary = pa.concat_tables([_named(folder) for folder in folders])
-    out = sweep_root(root)
-    out.claim()
-    out.write_table("summary.parquet", summary)
-    out.finish({"configurations": [folder.name for folder in folders]})
+    root, summary, folders = merged
     screen = console()
     screen.print(f"\nAll {len(folders)} runs of the sweep:", highlight=False)
     print_table(result_table(summary), screen)
-    screen.print(f"out: {root}", highlight=False, markup=False, soft_wrap=True)
+    screen.print(f"out: {root.url}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _named(folder: Path) -> pa.Table:
-    summary = pq.read_table(folder / "summary.parquet")
-    configs = summary.column("config").to_pylist()
-    several = len(set(configs)) > 1
-    names = [f"{folder.name}.{config}" if several and config != folder.name else folder.name for config in configs]
-    return summary.set_column(0, SUMMARY.field("config"), pa.array(names, pa.string()))
+def _record(url: str, storage: StorageSettings | None, failed: Sequence[Failed]) -> None:
+    root = sweep_root(url, storage)
+    facts = root.run()
+    if facts is None:  # nothing was written, not even a folder
+        return
+    status = "failed" if facts.get("status") == "running" else facts.get("status", "complete")
+    root.finish({**facts, "status": status, "failed": {one.name: one.message for one in failed}})

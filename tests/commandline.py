@@ -1,7 +1,9 @@
-"""Run the real command line in a process of its own, as a user does."""
+"""Run the real command line, in a process of its own as a user does, or where many runs are refused in this one."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +36,19 @@ def refuse(*arguments: str, cwd: Path, timeout: float = 300) -> str:
     assert "Traceback" not in done.stdout + done.stderr
     assert "error: " in done.stderr
     return done.stderr
+
+
+def refuse_here(*arguments: str, cwd: Path) -> str:
+    """As `refuse`, in this process: for the many settings that are refused before any work, and no test of the exit."""
+    from rat_ray.cli import main
+
+    said, shouted = io.StringIO(), io.StringIO()
+    with contextlib.chdir(cwd), contextlib.redirect_stdout(said), contextlib.redirect_stderr(shouted):
+        code = main(list(arguments))
+    assert code == 2, f"{arguments} ended with {code}:\n{said.getvalue()[-2000:]}\n{shouted.getvalue()[-2000:]}"
+    assert "Traceback" not in said.getvalue() + shouted.getvalue()
+    assert "error: " in shouted.getvalue()
+    return shouted.getvalue()
 
 
 def everything_under(folder: Path) -> dict[str, tuple[int, int]]:

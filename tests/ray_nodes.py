@@ -19,6 +19,13 @@ import pytest
 from tests.servers import free_port
 
 RAY = str(Path(sys.executable).parent / "ray")
+# For the environment of a cluster: a dead node is seen after a few seconds, not after half a minute.
+HASTY = {
+    "RAY_health_check_initial_delay_ms": "1000",
+    "RAY_health_check_period_ms": "500",
+    "RAY_health_check_timeout_ms": "2000",
+    "RAY_health_check_failure_threshold": "4",
+}
 
 
 class Running(NamedTuple):
@@ -53,7 +60,13 @@ class Running(NamedTuple):
 
     def workers(self, ip: str) -> list[int]:
         """The processes of our actors on a node."""
-        return [pid for pid in _below(self._raylets()[ip]) if _words(pid).startswith("ray::_Worker")]
+        raylet = self._raylets().get(ip)
+        return [pid for pid in _below(raylet) if _words(pid).startswith("ray::_Worker")] if raylet else []
+
+    def busy(self) -> list[str]:
+        """The nodes on which an actor of ours is at a unit of work: Ray says so in the process's title."""
+        titles = {ip: [_words(pid) for pid in self.workers(ip)] for ip in self.ips()}
+        return [ip for ip, found in titles.items() if "ray::_Worker.run" in found]
 
     def _raylets(self) -> dict[str, int]:
         """Process ids by address, of this cluster's raylets that run."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.commandline import everything_under, rat_ray, refuse, succeed
+from tests.commandline import everything_under, refuse, refuse_here, succeed
 
 GOOD = "question_id,r,a,t\nq1,1,0,1\nq2,1,0,0\nq3,0,1,\nq4,0,0,0\nq5,1,1,\nq6,,0,1\nq7,1,0,\nq8,0,0,1\n"
 
@@ -39,7 +39,7 @@ def test_bad_label_files_are_refused_and_nothing_is_written(tmp_path: Path, text
     if text is not None:
         (tmp_path / "labels.csv").write_text(text)
     before = everything_under(tmp_path)
-    assert message in refuse("fit", "data=labels.csv", "out=result", cwd=tmp_path)
+    assert message in refuse_here("fit", "data=labels.csv", "out=result", cwd=tmp_path)
     assert everything_under(tmp_path) == before
     assert not (tmp_path / "result").exists()
 
@@ -78,7 +78,7 @@ def test_bad_label_files_are_refused_and_nothing_is_written(tmp_path: Path, text
         (["evaluate", "dataset=files"], "dataset.path: must be given"),
         (["evaluate", "dataset=files", "dataset.path=nowhere"], "nowhere"),
         (["evaluate", "labels.trusted.r=[evidnce]"], "evidnce"),
-        (["evaluate", "store=s3://bucket/x"], "local directory"),
+        (["evaluate", "store=ftp://host/x"], "ftp://host/x"),
         (["evaluate", "store="], "store: must be given"),
         (["evaluate", "configurations=[{retriever: bm52}]"], "did you mean 'bm25'"),
         (["evaluate", "resources.fit.num_cpus=-1"], "num_cpus=-1"),
@@ -94,15 +94,30 @@ def test_bad_label_files_are_refused_and_nothing_is_written(tmp_path: Path, text
 )
 def test_bad_settings_are_refused_and_nothing_is_written(labels: Path, arguments: list[str], message: str) -> None:
     before = everything_under(labels)
-    assert message in refuse(*arguments, cwd=labels)
+    assert message in refuse_here(*arguments, cwd=labels)
     assert everything_under(labels) == before
 
 
-def test_a_misspelt_choice_lists_what_there_is(labels: Path) -> None:
-    done = rat_ray("fit", "data=labels.csv", "prior=unifrm", cwd=labels)
-    assert done.returncode != 0
-    assert "uniform" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_a_misspelt_choice_is_refused_with_a_suggestion(labels: Path) -> None:
+    said = refuse("fit", "data=labels.csv", "prior=unifrm", cwd=labels)
+    assert said == "error: prior=unifrm: no such choice (did you mean 'uniform'?)\n"
+    assert "no such choice (known: " in refuse("evaluate", "experiment=zzz", cwd=labels)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-m", "--cfg", "job"], "Only one of --run, --multirun, --cfg"),
+        (["--config-dir", "nowhere"], "nowhere"),
+        (["~prior.nothing"], "nothing"),
+        (["engine.samples=[1"], "cannot read the settings"),
+    ],
+)
+def test_what_hydra_refuses_is_said_in_our_way(labels: Path, arguments: list[str], message: str) -> None:
+    said = refuse("fit", "data=labels.csv", *arguments, cwd=labels)
+    assert message in said
+    assert said.startswith("error: ")
+    assert "HYDRA_FULL_ERROR" not in said
 
 
 def test_an_out_folder_that_is_not_ours_is_left_alone(labels: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from rat_ray.model import EngineSettings, fit, read_labels
 from rat_ray.model.compare import compare
 from rat_ray.tables import COMPARISON, RANKS, SUMMARY, check_table
-from tests.commandline import everything_under, refuse, succeed
+from tests.commandline import everything_under, refuse, refuse_here, succeed
 
 SYSTEMS = {"alpha": (0.2, 0.9), "beta": (0.1, 0.6), "gamma": (0.05, 0.2)}  # P(A=1 | R=1), P(T=1 | R=1)
 ENGINE = ["engine.chains=2", "engine.warmup=200", "engine.samples=200"]
@@ -178,7 +178,7 @@ def test_a_sweep_has_a_folder_for_each_seed(labels: Path) -> None:
 )
 def test_bad_settings_are_refused_and_nothing_is_written(labels: Path, arguments: list[str], message: str) -> None:
     before = everything_under(labels)
-    assert message in refuse("compare", "data=three.csv", "by=system", *arguments, cwd=labels)
+    assert message in refuse_here("compare", "data=three.csv", "by=system", *arguments, cwd=labels)
     assert everything_under(labels) == before
 
 

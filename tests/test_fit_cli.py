@@ -12,7 +12,7 @@ import pytest
 
 from rat_ray.model import EngineSettings, fit, read_labels
 from rat_ray.tables import CHECKS, SUMMARY, check_table
-from tests.commandline import everything_under, refuse, succeed
+from tests.commandline import everything_under, refuse, refuse_here, succeed
 
 ENGINE = ["engine.chains=2", "engine.warmup=200", "engine.samples=200"]
 SAME = EngineSettings(chains=2, warmup=200, samples=200)
@@ -213,5 +213,5 @@ def test_bad_columns_and_settings_are_refused_and_nothing_is_written(
             line[name] = value
     write(tmp_path, lines)
     before = everything_under(tmp_path)
-    assert message in refuse("fit", "data=labels.csv", *arguments, cwd=tmp_path)
+    assert message in refuse_here("fit", "data=labels.csv", *arguments, cwd=tmp_path)
     assert everything_under(tmp_path) == before

@@ -5,36 +5,93 @@ A new source is one file and one entry in DATASETS.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from rat_ray import __version__
 from rat_ray.datasets import files, packaged
 from rat_ray.datasets.files import FilesSettings
 from rat_ray.datasets.packaged import DemoSettings
 from rat_ray.datasets.source import Source
 from rat_ray.errors import InputError, did_you_mean
+from rat_ray.keys import key_of
+from rat_ray.remembered import recall, remembered
 
-__all__ = ["DATASETS", "DatasetKind", "DemoSettings", "FilesSettings", "Source", "load"]
+__all__ = ["DATASETS", "DatasetKind", "DemoSettings", "FilesSettings", "Source", "load", "recall_source"]
 
 DatasetSettings = FilesSettings | DemoSettings
 
 
 class DatasetKind(NamedTuple):
-    """settings: the dataclass behind conf/dataset/*.yaml with this `kind`. load: reads and checks such a dataset."""
+    """What a `kind` of conf/dataset/*.yaml is.
+
+    settings: its dataclass, whose `corpus_settings` say what decides the passages. load: reads and checks such a
+    dataset. files: the files that load reads.
+    """
 
     settings: type[Any]
     load: Callable[[Any], Source]
+    files: Callable[[Any], list[Path]]
 
 
 DATASETS: Final[Mapping[str, DatasetKind]] = {
-    "demo": DatasetKind(DemoSettings, packaged.load),
-    "files": DatasetKind(FilesSettings, files.load),
+    "demo": DatasetKind(DemoSettings, packaged.load, packaged.source_files),
+    "files": DatasetKind(FilesSettings, files.load, files.source_files),
 }
+_FACTS: Final = ("digest", "passages_digest", "questions_digest", "num_passages", "num_questions", "left_out", "notes")
 
 
 def load(settings: DatasetSettings) -> Source:
-    """The dataset that the settings describe, read and checked. Raises InputError for whatever is wrong with it."""
+    """The dataset that the settings describe, read and checked, or known from the last time that its files were.
+
+    Raises InputError for whatever is wrong with it.
+    """
+    kind = _kind(settings)
+    settings.validate()
+    made: list[Source] = []
+
+    def find() -> str:
+        made.append(kind.load(settings))
+        return json.dumps({name: getattr(made[0], name) for name in _FACTS})
+
+    facts = remembered(_about(settings), kind.files(settings), find)
+    return made[0] if made else _known(settings, facts)
+
+
+def recall_source(settings: DatasetSettings) -> Source | None:
+    """The dataset as it is known from the last time, or None; reads none of its files.
+
+    Raises InputError where a file is not there.
+    """
+    facts = recall(_about(settings), _kind(settings).files(settings))
+    return None if facts is None else _known(settings, facts)
+
+
+def _kind(settings: DatasetSettings) -> DatasetKind:
     kind = DATASETS.get(settings.kind)
     if kind is None:
         raise InputError(f"dataset.kind={settings.kind!r}: unknown{did_you_mean(settings.kind, DATASETS)}")
-    return kind.load(settings)
+    return kind
+
+
+def _about(settings: DatasetSettings) -> str:
+    return json.dumps(["dataset", __version__, key_of(settings)], sort_keys=True)
+
+
+def _known(settings: DatasetSettings, facts: str) -> Source:
+    """A source whose rows are read, and everything checked again, when they are asked for."""
+    known = json.loads(facts)
+
+    @cache
+    def read() -> Source:
+        source = _kind(settings).load(settings)
+        if source.digest != known["digest"]:
+            raise InputError(f"dataset {settings.name}: its files have changed; run the command again")
+        return source
+
+    return Source(
+        name=settings.name, read_questions=lambda: read().questions(), stream=lambda: read().stream(), **known
+    )

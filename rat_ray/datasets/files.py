@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rat_ray.datasets.corpus import Corpus
 from rat_ray.datasets.fieldnames import FieldNames
@@ -61,8 +61,24 @@ class FilesSettings:
             raise InputError(f"dataset.limit={self.limit}: give how many questions to keep, or 0 for all")
         if self.min_score < 1:
             raise InputError(f"dataset.min_score={self.min_score}: a score of 0 means 'not relevant'; give 1 or more")
-        resolve_folder(self.path, "dataset.path")
         self.fields.validate()
+
+    @property
+    def corpus_settings(self) -> dict[str, Any]:
+        """What of the settings decides the passages, so that datasets with one corpus are known by it."""
+        names = {name: getattr(self.fields, name) for name in ("passage_id", "title", "text")}
+        return {"kind": self.kind, "path": self.path, "corpora": self.corpora, "fields": names}
+
+
+def source_files(settings: FilesSettings) -> list[Path]:
+    """All files that `load` reads. Raises InputError for one that is not there."""
+    folder = resolve_folder(settings.path, "dataset.path")
+    qrels = _qrels_path(folder, settings.qrels_file)
+    return [
+        *resolve_files(folder, settings.corpora, "dataset.corpora"),
+        resolve_file(folder, settings.questions, "dataset.questions"),
+        *([] if qrels is None else [qrels]),
+    ]
 
 
 def load(settings: FilesSettings) -> Source:
@@ -93,6 +109,7 @@ def load_limited(settings: FilesSettings, keep: Limit) -> Source:
     kept = keep(rows, settings.limit) if settings.limit else rows
     if len(kept) < len(rows):
         left_out["over the limit"] += len(rows) - len(kept)
+    table = question_table(kept)
     meaning = json.dumps([settings.qrels, settings.without_qrels, settings.limit, keep.__name__])
     questions_digest = combine(questions_digest, qrels_digest, meaning)
     return Source(
@@ -101,7 +118,8 @@ def load_limited(settings: FilesSettings, keep: Limit) -> Source:
         passages_digest=corpus.digest,
         questions_digest=questions_digest,
         num_passages=len(passages),
-        question_table=question_table(kept),
+        num_questions=table.num_rows,
+        read_questions=lambda: table,
         stream=corpus.stream,
         left_out=dict(left_out),
         notes=dict(notes),

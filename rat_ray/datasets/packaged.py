@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from rat_ray.datasets import files
 from rat_ray.datasets.files import FilesSettings, load_limited
 from rat_ray.datasets.questions import Question
 from rat_ray.datasets.source import Source
@@ -24,11 +26,25 @@ class DemoSettings:
         if self.limit < 0:
             raise InputError(f"dataset.limit={self.limit}: give how many questions to keep, or 0 for all")
 
+    @property
+    def corpus_settings(self) -> dict[str, Any]:
+        """What of the settings decides the passages."""
+        return {"kind": self.kind}
+
 
 def load(settings: DemoSettings) -> Source:
     """Reads and checks the packaged files."""
     settings.validate()
-    files = FilesSettings(
+    return load_limited(_files(settings), balanced_questions)
+
+
+def source_files(settings: DemoSettings) -> list[Path]:
+    """The packaged files."""
+    return files.source_files(_files(settings))
+
+
+def _files(settings: DemoSettings) -> FilesSettings:
+    return FilesSettings(
         name=settings.name,
         path=str(Path(__file__).parent / "demo"),
         corpora=["passages.jsonl"],
@@ -36,7 +52,6 @@ def load(settings: DemoSettings) -> Source:
         qrels_file="",
         limit=settings.limit,
     )
-    return load_limited(files, balanced_questions)
 
 
 def balanced_questions(rows: list[Question], limit: int) -> list[Question]:

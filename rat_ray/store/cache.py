@@ -16,6 +16,8 @@ from rat_ray.errors import StageError
 from rat_ray.store.local import in_words
 from rat_ray.store.names import check_name
 from rat_ray.store.objects import Entry
+from rat_ray.store.parts import damaged, folder_digest
+from rat_ray.store.process import Process, this_process
 
 _DIGEST = re.compile(r"^part-\d+-\d+-\d+-([0-9a-f]{16})$")
 
@@ -52,8 +54,7 @@ class NodeCache:
             unfinished.mkdir(parents=True)
             try:
                 fetch(unfinished)
-                if not complete(unfinished, files):
-                    raise StageError(f"{address}: the copy in {self.root} has not the sizes that its list says")
+                _check(address, unfinished, files)
                 os.rename(unfinished, target)
             finally:
                 shutil.rmtree(unfinished, ignore_errors=True)
@@ -69,10 +70,15 @@ class NodeCache:
         shutil.rmtree(folder, ignore_errors=True)
 
     def scratch(self) -> Path:
-        """An empty folder on the cache's disk."""
-        folder = self.root / f".scratch-{uuid.uuid4().hex}"
+        """An empty folder on the cache's disk. Those of killed processes of this machine are removed on the way."""
+        own = this_process()
+        folder = self.root / f".scratch-{_mark(own)}-{own.pid}-{own.started}-{uuid.uuid4().hex}"
         with in_words(folder):
             folder.mkdir(parents=True)
+        for other in self.root.glob(f".scratch-{_mark(own)}-*"):
+            _, _, pid, started, _ = other.name.split("-")
+            if own._replace(pid=int(pid), started=started).gone:
+                shutil.rmtree(other, ignore_errors=True)
         return folder
 
     @contextlib.contextmanager
@@ -95,11 +101,30 @@ def complete(folder: Path, files: Sequence[Entry]) -> bool:
     return True
 
 
+def _check(address: str, folder: Path, files: Sequence[Entry]) -> None:
+    """Raise StageError where a fresh copy is not what its list and its name say."""
+    table = address.rpartition("/")[0]
+    if not complete(folder, files):
+        raise StageError(damaged(address, table, "its files have not the sizes that its list says"))
+    digest = _digest(address)
+    if digest and folder_digest(folder) != digest:
+        raise StageError(damaged(address, table, "its files have not the content that its name says"))
+
+
+def _digest(address: str) -> str:
+    """The digest in a part's name; empty for other names."""
+    found = _DIGEST.match(address.rpartition("/")[2])
+    return found[1] if found else ""
+
+
+def _mark(process: Process) -> str:
+    """A machine in a file name."""
+    return hashlib.sha256(process.machine.encode()).hexdigest()[:12]
+
+
 def _key(address: str, files: Sequence[Entry]) -> str:
     """Equal for equal content: by the digest in a part's name, else by the address."""
-    name = address.rpartition("/")[2]
-    found = _DIGEST.match(name)
-    digest = hashlib.sha256((found[1] if found else address).encode())
+    digest = hashlib.sha256((_digest(address) or address).encode())
     for file in sorted(files):
         digest.update(f"\n{file.size} {file.name}".encode())
     return digest.hexdigest()[:32]

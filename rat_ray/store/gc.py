@@ -122,11 +122,12 @@ def survey(store: Store, older_than: float) -> Survey:
     limit = now - older_than
     folders, outside = folders_of(objects)
     result = Survey([], [], [], now)
+    live = {folder.where for folder in folders if _live_lease(store, folder, now)}
     for folder in folders:
-        _look(store, folder, limit, result)
+        _look(store, folder, limit, folder.where in live, result)
     old = [entry for entry in outside if entry.modified < limit and _AT_THE_ROOT.match(entry.name)]
     result.garbage.extend(Garbage(_root_kind(entry.name), "", entry.name, entry.size, entry.modified) for entry in old)
-    result.garbage.extend(upload for upload in _uploads(store) if upload.modified < limit)
+    result.garbage.extend(one for one in _uploads(store) if one.modified < limit and one.folder not in live)
     return result
 
 
@@ -149,12 +150,12 @@ def store_clock(objects: Objects) -> float:
         objects.delete([name])
 
 
-def _look(store: Store, folder: Folder, limit: float, result: Survey) -> None:
+def _look(store: Store, folder: Folder, limit: float, live: bool, result: Survey) -> None:
     """Add what of one folder is garbage."""
     where = folder.where
     if not any(entry.modified < limit for entry in folder.entries):
         return
-    if _live_lease(store, folder, result.now):
+    if live:
         result.kept.append(f"{folder.short}: a job is at work on it")
         return
     if not folder.finished:
@@ -244,27 +245,36 @@ def _uploads(store: Store) -> Iterator[Garbage]:
         return
     from rat_ray.store.s3_client import Answer
 
+    client, prefix = _client(store)
     try:
-        for found in _pages(store):
-            name = str(found["Key"]).removeprefix(split_address(store.root)[1])
-            match = _FOLDER.match(name)
-            if match is not None:  # another program's may lie below the same prefix
-                began = found["Initiated"].timestamp()
-                yield Garbage(UPLOAD, f"{match[1]}/{match[2]}", name, 0, began, str(found["UploadId"]))
+        begun = list(_pages(client, "list_multipart_uploads", "Uploads", Prefix=prefix))
     except Answer:  # a server without such uploads
         return
+    for found in begun:
+        name, upload = str(found["Key"]).removeprefix(prefix), str(found["UploadId"])
+        match = _FOLDER.match(name)
+        if match is None:  # another program's may lie below the same prefix
+            continue
+        try:
+            parts = list(_pages(client, "list_parts", "Parts", Key=str(found["Key"]), UploadId=upload))
+        except Answer:  # completed meanwhile
+            continue
+        times = [found["Initiated"], *(part["LastModified"] for part in parts)]  # some servers invent the first
+        size = sum(int(part["Size"]) for part in parts)
+        yield Garbage(UPLOAD, f"{match[1]}/{match[2]}", name, size, max(times).timestamp(), upload)
 
 
-def _pages(store: Store) -> Iterator[dict[str, Any]]:
-    client, prefix = _client(store)
-    token: dict[str, str] = {}
+def _pages(client: S3Client, operation: str, what: str, **arguments: Any) -> Iterator[dict[str, Any]]:
+    """Everything that a listing has, over its pages."""
+    token: dict[str, Any] = {}
     while True:
-        ask = partial(client.boto.list_multipart_uploads, Bucket=client.bucket, Prefix=prefix, **token)
-        page: dict[str, Any] = client.attempt(prefix, ask, ("unsupported",))
-        yield from page.get("Uploads", ())
+        ask = partial(getattr(client.boto, operation), Bucket=client.bucket, **arguments, **token)
+        page: dict[str, Any] = client.attempt(arguments.get("Prefix", ""), ask, ("unsupported", "missing"))
+        yield from page.get(what, ())
         if not page.get("IsTruncated"):
             return
-        token = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
+        markers = {"KeyMarker", "UploadIdMarker", "PartNumberMarker"}
+        token = {name: page[f"Next{name}"] for name in markers if f"Next{name}" in page}
 
 
 def _abort(store: Store, uploads: Sequence[Garbage]) -> None:

@@ -15,6 +15,7 @@ import random
 import threading
 import time
 import uuid
+from collections import Counter
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import NamedTuple
@@ -26,7 +27,7 @@ from rat_ray.store.settings import StorageSettings
 
 LEASES, WRITERS = ".lease", ".writer"
 _TRIES = 6
-_CONTENDING = 3.0  # seconds: an older claim is a holder's, a younger one may be taken back in a moment
+_RESOLUTION = 1.0  # seconds: S3 lists no finer times
 _PATIENCE = 4.0  # of a heartbeat, in seconds: the next one comes soon
 
 
@@ -51,7 +52,7 @@ class Lease:
         self._objects = open_objects(root, dataclasses.replace(storage, patience=min(_PATIENCE, storage.patience)))
         self._folder = folder
         self._seconds = storage.lease_seconds
-        self._name = f"{folder}/{uuid.uuid4().hex}.json"
+        self._name = ""
         self._process = this_process()
         since = datetime.now(UTC).isoformat(timespec="seconds")
         self._claim = json.dumps({**self._process._asdict(), "what": what, "since": since}).encode()
@@ -65,40 +66,49 @@ class Lease:
         """Seconds between two heartbeats."""
         return self._seconds / 6
 
-    def claim(self) -> _Refusal | None:
-        """Put the claim; None when nobody else has one. Else it is taken back."""
-        alone = False
+    def claim(self) -> list[_Refusal]:
+        """Put the claim, under a new name. When others live, it is taken back, and they are the answer."""
+        self._name = f"{self._folder}/{uuid.uuid4().hex}.json"
         try:
-            self._put(self._patient)
-            refusal = self._other(self._patient, remove=True)
-            alone = refusal is None
-        finally:
-            if not alone:
-                self._patient.delete([self._name])
-        return refusal
+            began = _now()
+            self._patient.put(self._name, self._claim)
+            self._written = began
+            others = self._others(self._patient, remove=True)
+        except BaseException:
+            with contextlib.suppress(StageError, OSError):  # it dies by its age, too
+                self._objects.delete([self._name])
+            raise
+        if others:
+            self._patient.delete([self._name])
+        return others
 
     def beat(self) -> None:
         """Write the claim again, unless somebody removed it. Raises StageError for network errors."""
         with self._lock:
             if self._released or self.lost:
                 return
-            late = _now() - self._written > self._seconds
+            began = _now()
+            late = began - self._written > self._seconds
             if self._entry(self._objects) is None:
                 self.lost = True
                 return
-            self._put(self._objects)
+            self._objects.put(self._name, self._claim)
             # So late that others may take us for dead: whoever does so has claimed by now, or will see what we put.
-            if late and self._other(self._objects, remove=False) is not None:
+            if late and self._others(self._objects, remove=False):
                 self.lost = True
                 self._objects.delete([self._name])
+                return
+            self._written = began
 
     def release(self) -> None:
         """Give it up. A store that is away is no error here: the claim dies by its age."""
         from rat_ray.store import heartbeat
 
+        if self._process != this_process():  # a forked child holds nothing
+            return
         heartbeat.stop(self)
         with self._lock:
-            if self._released or self._process != this_process():  # a forked child holds nothing
+            if self._released:
                 return
             self._released = True
             with contextlib.suppress(StageError, OSError):
@@ -112,20 +122,15 @@ class Lease:
     ) -> None:
         self.release()
 
-    def _put(self, objects: Objects) -> None:
-        began = _now()
-        objects.put(self._name, self._claim)
-        self._written = began
-
     def _entry(self, objects: Objects) -> Entry | None:
         return next((entry for entry in objects.walk(self._name) if entry.name == self._name), None)
 
-    def _other(self, objects: Objects, remove: bool) -> _Refusal | None:
-        """Another live claim, the oldest if there are several; dead ones are removed on the way."""
+    def _others(self, objects: Objects, remove: bool) -> list[_Refusal]:
+        """The other live claims; dead ones are removed on the way."""
         entries = list(objects.walk(f"{self._folder}/"))
         own = next((entry for entry in entries if entry.name == self._name), None)
         if own is None:  # removed by one who took us for dead: he has it, or had it
-            return _Refusal(Holder("?", 0, "another job", "?", 0.0), self._name, _now())
+            return [_Refusal(Holder("?", 0, "another job", "?", 0.0), self._name, _now())]
         found: list[_Refusal] = []
         for entry in entries:
             if entry.name == self._name or not entry.name.endswith(".json"):
@@ -135,10 +140,10 @@ class Lease:
                 found.append(_Refusal(holder, entry.name, _now()))
             elif remove:
                 objects.delete([entry.name])
-        return max(found, key=lambda refusal: refusal.holder.age, default=None)
+        return found
 
     def _living(self, objects: Objects, entry: Entry, age: float) -> Holder | None:
-        if age > self._seconds:
+        if age > self._seconds + _RESOLUTION:
             return None
         try:
             claim = json.loads(objects.get(entry.name))
@@ -151,21 +156,27 @@ class Lease:
         return None if process.gone else Holder(process.host, process.pid, what, since, max(0.0, age))
 
 
-def take(root: str, storage: StorageSettings, folder: str, what: str) -> Lease | Holder:
-    """The lease of a folder, or who has it. Waits at most a few seconds, for one who is about to step back as we do."""
+def take(root: str, storage: StorageSettings, folder: str, what: str, sightings: int = 2) -> Lease | Holder:
+    """The lease of a folder, or who has it. Waits for one who is about to step back, as we do: seconds at most.
+
+    sightings: a claim that is seen in so many attempts is a holder's; who steps back comes again under another name.
+    """
     from rat_ray.store import heartbeat
 
     known = _known_holder(root, storage, folder)
     if known is not None:
         return known
     lease = Lease(root, storage, folder, what)
+    seen: Counter[str] = Counter()
     attempt = 0
-    while (refusal := lease.claim()) is not None:
+    while others := lease.claim():
         attempt += 1
-        if refusal.holder.age > _CONTENDING or attempt == _TRIES:
-            _refusals[root, folder] = refusal
-            return refusal.holder
-        time.sleep(random.uniform(0.05, 0.1 * 2**attempt))
+        seen.update(other.name for other in others)
+        surest = max(others, key=lambda other: seen[other.name])
+        if seen[surest.name] == sightings or attempt == _TRIES:
+            _refusals[root, folder] = surest
+            return surest.holder
+        time.sleep(random.uniform(0.1, 0.2) * 2 ** (attempt - 1))
     heartbeat.start(lease)
     return lease
 

@@ -85,3 +85,8 @@ def table_digest(schema: pa.Schema | None, parts: Sequence[Part]) -> str:
     for part in parts:
         digest.update(f"\n{part.start}-{part.stop}-{part.rows}-{part.digest}".encode())
     return digest.hexdigest()[:32]
+
+
+def damaged(where: str, folder: str, why: str) -> str:
+    """The message for an object that cannot be read."""
+    return f"{where} is damaged ({why.strip().splitlines()[0]}); delete {folder} and run the same command again"

@@ -71,16 +71,14 @@ class S3Objects:
 
     def create(self, name: str, data: bytes) -> bool:
         key = self._key(name)
-        while self._conditional is not False:
+        if self._conditional is not False:
             try:
                 self._transfer.put_bytes(key, data, create=True)
                 return True
             except Answer as answer:
-                if answer.word == "unsupported":
-                    self._conditional = False
-                elif answer.word == "exists" or self._transfer.size(key) is not None:
+                if answer.word == "exists":
                     return answer.again and self._is_ours(key, data)
-                # else a conflict with a deletion, after which nothing is there: S3 asks for another try
+                self._conditional = False  # not probed yet, and unknown there
         if self._transfer.size(key) is not None:
             return False
         self._transfer.put_bytes(key, data)

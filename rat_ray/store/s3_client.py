@@ -33,8 +33,8 @@ _FIND_CREDENTIALS = "boto3 looks for them in AWS_PROFILE, AWS_ACCESS_KEY_ID, ~/.
 class Answer(Exception):
     """What a server said that the caller has a use for.
 
-    word: missing, exists, conflict, beyond (a range past the end) or unsupported. again: an earlier attempt of the
-    same request got no answer, so it may be what is there now.
+    word: missing, exists, beyond (a range past the end) or unsupported. again: an earlier attempt of the same request
+    got no answer, so it may be what is there now.
     """
 
     def __init__(self, word: str, again: bool) -> None:
@@ -175,9 +175,9 @@ def _meaning(error: Exception) -> str:
         return "refused"
     if status == 501 or code == "NotImplemented":
         return "unsupported"
-    if code in _BUSY or status == 429 or status >= 500:
+    if code in _BUSY or status in (409, 429) or status >= 500:  # 409: two writes of one name at once; S3 asks to repeat
         return "passing"
-    return {404: "missing", 412: "exists", 409: "conflict", 416: "beyond"}.get(status, "refused")
+    return {404: "missing", 412: "exists", 416: "beyond"}.get(status, "refused")
 
 
 def describe(error: Exception, bucket: str) -> str:
@@ -215,6 +215,6 @@ def _describe_refusal(code: str, status: int, bucket: str) -> str:
         return f"this machine's clock is wrong {said}"
     if status == 403:
         return f"not permitted {said}; listing, reading, writing and deleting below the prefix are needed"
-    if status >= 500 or code in _BUSY or status == 429:
+    if status >= 500 or code in _BUSY or status in (409, 429):
         return f"the server cannot serve now {said}"
     return f"the server refuses the request {said}"

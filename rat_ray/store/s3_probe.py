@@ -83,9 +83,9 @@ class _HeldBack:
 
 def _create(s3: S3Client, key: str, data: bytes) -> str:
     try:
-        s3.request("put_object", key, ("exists", "conflict", "unsupported"), Body=data, IfNoneMatch="*")
+        s3.request("put_object", key, ("exists", "unsupported"), Body=data, IfNoneMatch="*")
     except Answer as answer:
-        return "exists" if answer.word == "conflict" else answer.word
+        return answer.word
     return "made"
 
 

@@ -50,7 +50,7 @@ class Transfer:
         return s3.attempt(key, read, ("missing", "beyond"))
 
     def put_bytes(self, key: str, data: bytes, create: bool = False) -> None:
-        """Write it. create: unless it exists; then Answer("exists" or "conflict")."""
+        """Write it. create: unless it exists; then Answer("exists" or "unsupported")."""
         self._put(key, len(data), lambda offset, length: data[offset : offset + length], create)
 
     def put_file(self, key: str, path: Path) -> None:
@@ -90,7 +90,7 @@ class Transfer:
 
     def _put(self, key: str, size: int, read: Read, create: bool) -> None:
         condition = {"IfNoneMatch": "*"} if create else {}
-        expected = ("exists", "conflict", "unsupported") if create else ()
+        expected = ("exists", "unsupported") if create else ()
         if size <= self._piece:
             self._s3.request("put_object", key, expected, Body=read(0, size), **condition)
             return

@@ -7,6 +7,7 @@ Readers follow the manifest, so what a killed job left behind is never taken for
 
 from __future__ import annotations
 
+import atexit
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,17 +16,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from rat_ray.errors import StageError
+from rat_ray.errors import InputError, StageError
 from rat_ray.store.lease import LEASES, WRITERS, Holder, Lease, take
 from rat_ray.store.names import check_address
 from rat_ray.store.objects import Objects, open_objects
-from rat_ray.store.parts import FILES, Part, encode_part, folder_digest, parse_part, part_name, range_name
+from rat_ray.store.parts import FILES, Part, damaged, encode_part, folder_digest, parse_part, part_name, range_name
 from rat_ray.store.settings import StorageSettings
-from rat_ray.store.table import Table, damaged
+from rat_ray.store.table import Table
 from rat_ray.tables import check_table
 
 MANIFEST = "manifest.json"
 RANGES = "ranges.json"
+_written_alone: dict[Store, Lease] = {}  # the places that this process alone may write
 
 
 @dataclass(frozen=True, init=False)
@@ -52,8 +54,22 @@ class Store:
         return "://" not in self.root
 
     def prepare(self) -> None:
-        """Make it, or raise InputError with why it cannot be written."""
+        """Make it, or raise InputError with why it cannot be written.
+
+        Where the place does not honour conditional writes, this process becomes its only writer until it ends; where
+        another one is, InputError names it.
+        """
         self.objects.prepare()
+        if self.objects.conditional or self in _written_alone:
+            return
+        lease = self.sole_writer("a job")
+        if isinstance(lease, Holder):
+            raise InputError(
+                f"store={self.root}: {lease} writes here, and this server does not honour conditional writes "
+                "(If-None-Match), so it takes one writer at a time: wait for that job, or give another store"
+            )
+        _written_alone[self] = lease
+        atexit.register(lease.release)
 
     def where(self, table: str, key: str) -> str:
         """The folder or prefix of a table."""
@@ -65,7 +81,7 @@ class Store:
 
     def sole_writer(self, what: str) -> Lease | Holder:
         """The right to write here at all, for a place where `objects.conditional` is False."""
-        return take(self.root, self.storage, WRITERS, what)
+        return take(self.root, self.storage, WRITERS, what, sightings=4)
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -85,7 +101,7 @@ class Store:
                 num_rows=manifest["rows"],
                 parts=tuple(Part(**part) for part in manifest["parts"]),
                 files=manifest["files"],
-                manifest=manifest,
+                manifest={name: value for name, value in manifest.items() if name != "parts"},
                 storage=self.storage,
             )
         except (ValueError, KeyError, TypeError) as error:
@@ -151,6 +167,12 @@ class Store:
 
     def commit(self, table: str, key: str, manifest: Mapping[str, Any]) -> Table:
         """Write the manifest, unless another writer was first: then his table is the result."""
+        alone = _written_alone.get(self)
+        if alone is not None and alone.lost:
+            raise StageError(
+                f"{self.root}: another job took this one for dead and may be writing here, where conditional writes "
+                "are not honoured; run the same command again when it is done: what is complete is kept"
+            )
         text = json.dumps(manifest, indent=1)
         self.objects.create(f"{table}/{key}/{MANIFEST}", text.encode())
         committed = self.find(table, key)

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from rat_ray.errors import StageError
 from rat_ray.store.names import check_name
 from rat_ray.store.objects import Entry, Objects, open_objects
-from rat_ray.store.parts import FILES, FOOTER, Part
+from rat_ray.store.parts import FILES, FOOTER, Part, damaged
 from rat_ray.store.settings import StorageSettings
 
 
@@ -34,11 +34,6 @@ class Input(Protocol):
     def folders(self) -> list[Path]: ...
 
 
-def damaged(where: str, folder: str, why: str) -> str:
-    """The message for an object that cannot be read."""
-    return f"{where} is damaged ({why.strip().splitlines()[0]}); delete {folder} and run the same command again"
-
-
 @dataclass(frozen=True)
 class Table:
     """A committed table of a store. Picklable: a worker in another process opens it by its root."""
@@ -50,7 +45,7 @@ class Table:
     num_rows: int
     parts: tuple[Part, ...]
     files: bool = False
-    manifest: dict[str, Any] = field(default_factory=dict, compare=False, hash=False, repr=False)
+    manifest: dict[str, Any] = field(default_factory=dict, compare=False, hash=False, repr=False)  # without its parts
     storage: StorageSettings = field(default_factory=StorageSettings, compare=False, repr=False)
 
     @property

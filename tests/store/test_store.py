@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from rat_ray import tables
 from rat_ray.errors import InputError, StageError
+from rat_ray.settings import build, conf_dir
 from rat_ray.stage import import_table
-from rat_ray.store import Store, encode_part, parse_part, part_name, write_new
+from rat_ray.store import StorageSettings, Store, encode_part, parse_part, part_name, write_new
 from tests.test_stage import questions
 
 
@@ -110,12 +117,16 @@ def test_a_damaged_manifest_is_noticed_in_words(tmp_path: Path, text: str) -> No
 
 def test_a_missing_folder_of_files_is_named(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    part = store.write_folder("index", "k", 0, 1, store.scratch_folder("index", "k"))
+    scratch = store.scratch_folder("index", "k")
+    (scratch / "file").write_bytes(b"123")
+    part = store.write_folder("index", "k", 0, 1, scratch)
     facts = {"digest": "1", "rows": 1, "parts": [part._asdict()], "files": True}
     table = store.commit("index", "k", facts)
-    assert table.folders()[0].is_dir()
-    table.folders()[0].rmdir()
-    with pytest.raises(StageError, match="missing"):
+    (table.folders()[0] / "file").write_bytes(b"12")
+    with pytest.raises(StageError, match="3 bytes are expected"):
+        table.folders()
+    (Path(table.where) / part.name.removesuffix(".files") / "file").unlink()
+    with pytest.raises(StageError, match="/file is named by a manifest and is missing"):
         table.folders()
 
 
@@ -136,6 +147,60 @@ def test_null_columns_keep_their_type_over_parts(tmp_path: Path) -> None:
     assert table.read().column("shape").to_pylist() == [None, None, "claim", "open"]
 
 
-def test_an_address_is_refused_in_this_version() -> None:
-    with pytest.raises(InputError, match="local directory"):
-        Store("s3://bucket/prefix")
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("gs://bucket/prefix", "give a folder or s3://bucket/prefix"),
+        ("s3://", "no bucket"),
+        ("s3://b/prefix", "no bucket"),
+        ("s3:///prefix", "no bucket"),
+        ("s3://bucket/a/../b", "empty words or dots"),
+        ("s3://bucket//b", "empty words or dots"),
+        ("s3://key:planted@bucket/b", "holds no credentials"),
+    ],
+)
+def test_an_address_that_no_store_can_have(address: str, why: str) -> None:
+    with pytest.raises(InputError, match=why) as raised:
+        Store(address)
+    assert "planted" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"endpoint": "localhost:9000"}, "did you mean 'http://localhost:9000'"),
+        ({"endpoint": "minio.example.org"}, "did you mean 'https://minio.example.org'"),
+        ({"endpoint": "s3://bucket"}, "a place for store="),
+        ({"endpoint": "http://"}, "names no server"),
+        ({"endpoint": "http://me:planted@host"}, "holds no credentials"),
+        ({"region": "EU_central-1"}, "did you mean 'eu-central-1'"),
+        ({"multipart_mb": 1}, "multipart_mb=1: must be between 5 and 5000"),
+        ({"connections": 0}, "connections=0"),
+        ({"lease_seconds": 1.0}, "lease_seconds=1"),
+        ({"patience": float("inf")}, "patience=inf"),
+        ({"patience": float("nan")}, "patience=nan"),
+    ],
+)
+def test_settings_that_cannot_work(settings: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError, match=re.escape(why)) as raised:
+        StorageSettings(**settings).validate()
+    assert "planted" not in str(raised.value)
+
+
+@pytest.mark.parametrize("group", ["local", "s3"])
+def test_each_choice_of_the_group_is_the_defaults(group: str) -> None:
+    text = (conf_dir() / "storage" / f"{group}.yaml").read_text()
+    assert build(StorageSettings, yaml.safe_load(text)) == StorageSettings()
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP])
+def test_a_disk_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def no_links(*_: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", no_links)
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(lambda n: write_new(tmp_path / "a" / "file", str(n).encode()), range(20)))
+    assert sum(won) == 1
+    assert (tmp_path / "a" / "file").read_text() == str(won.index(True))
+    assert Store(tmp_path).objects.children("a") == ["file"]

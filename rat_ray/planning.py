@@ -1,0 +1,38 @@
+"""`dry_run=true`: a graph in numbers, printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rat_ray.graph import Graph, Walk, plan_of
+from rat_ray.progress import console
+
+SHOWN = 6  # labels per level of what is in the store, where not all of it is
+
+
+def print_plan(graph: Graph, walk: Walk, configurations: int, store: str, missing: Sequence[str]) -> None:
+    """Print the levels of a graph, what of it is in the store, and what must be there before it can run.
+
+    walk: through the store, by `Walk.find`. What follows from something that is not there yet has no key yet.
+    """
+    plan = plan_of(graph, walk)
+    asked = sum(row.stages for row in plan)
+    distinct, stored = sum(row.distinct for row in plan), sum(row.stored for row in plan)
+    lines = [f"{'level':<12}{'stages':>8}{'distinct':>10}{'in the store':>14}{'to make':>9}"]
+    for row in plan:
+        left = row.distinct - row.stored
+        lines.append(f"{row.level:<12}{row.stages:>8}{row.distinct:>10}{row.stored:>14}{left:>9}")
+        if row.stored and left:
+            lines.append(f"    in the store: {_labels(graph, walk, row.level)}")
+    lines.append(f"{'all':<12}{asked:>8}{distinct:>10}{stored:>14}{distinct - stored:>9}")
+    lines.append(f"{configurations} configurations; store: {store}; a dry run: nothing was opened, made or written")
+    lines += [f"not there yet: {text}" for text in missing]
+    screen = console()
+    for line in lines:
+        screen.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _labels(graph: Graph, walk: Walk, level: str) -> str:
+    found = [node.label for node in graph.at(level) if node.id in walk.tables]
+    more = f", … ({len(found) - SHOWN} more)" if len(found) > SHOWN else ""
+    return ", ".join(found[:SHOWN]) + more

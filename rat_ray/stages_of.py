@@ -1,0 +1,314 @@
+"""The graph of one evaluation: each arrow of the design as a node, for each of its configurations."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rat_ray import tables
+from rat_ray.allocate import StudySettings, check, study_stage, tasks
+from rat_ray.annotate.contexts import ContextsWorker
+from rat_ray.annotate.judge import JudgeR, JudgeSettings, JudgeT
+from rat_ray.annotate.labels import AnnotateWorker, LabelSettings, judge_columns
+from rat_ray.datasets import Source
+from rat_ray.evaluate import Configuration, Plan
+from rat_ray.fit_stages import FitNodes, add_fits
+from rat_ray.generate.engine import EngineSettings
+from rat_ray.generate.worker import GenerateWorker
+from rat_ray.graph import Graph, Import, Tables
+from rat_ray.keys import digest_of, key_of
+from rat_ray.retrieve import RETRIEVERS
+from rat_ray.stage import Stage
+from rat_ray.store import encode_part
+
+SourceOf = Callable[[Any], Source]
+
+
+class DatasetNodes(NamedTuple):
+    """The nodes of a dataset in the store."""
+
+    passages: str
+    questions: str
+
+
+@dataclass
+class EvaluationNodes:
+    """The nodes of a job that its results are read from, by configuration where there is one per configuration."""
+
+    datasets: dict[str, DatasetNodes] = field(default_factory=dict)
+    verdicts: dict[str, dict[str, str]] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    fits: dict[str, FitNodes] = field(default_factory=dict)
+    allocation: str = ""
+    studied: str = ""  # the configuration of the allocation study
+
+
+def declare(graph: Graph, plan: Plan, source_of: SourceOf) -> EvaluationNodes:
+    """Declare all tables of a job. source_of: opens the dataset of some settings, or knows it from before.
+
+    Raises: InputError for settings that do not go together.
+    """
+    return _Declaration(graph, plan, source_of).all()
+
+
+def affinity(settings: EngineSettings) -> str:
+    """Stages of equal affinity go to the same worker one after the other: what is loaded for one serves the next."""
+    return digest_of(dataclasses.asdict(settings.engine))
+
+
+class _Declaration:
+    def __init__(self, graph: Graph, plan: Plan, source_of: SourceOf) -> None:
+        self._graph = graph
+        self._plan = plan
+        self._job = plan.job
+        self._source_of = source_of
+        self._nodes = EvaluationNodes()
+
+    def all(self) -> EvaluationNodes:
+        nodes = self._nodes
+        for configuration in self._plan.configurations:
+            nodes.datasets[configuration.dataset] = self._dataset(configuration.dataset)
+            self._configuration(configuration)
+        labels = self._job.labels
+        judges = judge_columns(labels.trusted, dataclasses.replace(labels, judges=self._job.judge.sources).sources)
+        every = dict.fromkeys(nodes.annotations, judges)
+        nodes.fits = add_fits(self._graph, nodes.annotations, every, self._job, self._job.resources.fit)
+        if self._job.allocation.enabled:
+            nodes.studied = self._job.allocation.configuration or self._plan.configurations[0].name
+            nodes.allocation = self._allocation(nodes.studied)
+        return nodes
+
+    def _configuration(self, configuration: Configuration) -> None:
+        retrieval = self._retrieval(configuration.dataset, configuration.retriever)
+        answers = self._answers(configuration, retrieval)
+        verdicts = {}
+        for variable in self._job.judge.variables:
+            add = self._verdict_r if variable == "r" else self._verdict_t
+            verdicts[f"{variable}@{self._job.judge.name}"] = add(configuration, answers)
+        self._nodes.verdicts[configuration.name] = verdicts
+        self._nodes.annotations[configuration.name] = self._annotations(configuration, answers, verdicts)
+
+    # --- import -------------------------------------------------------------------------------------------------
+
+    def _dataset(self, name: str) -> DatasetNodes:
+        settings = self._plan.datasets[name]
+
+        def passages(_: Tables) -> Import:
+            source = self._source_of(settings)
+            key = digest_of({"passages": source.passages_digest})
+            return Import("passages", key, source.name, tables.PASSAGES, source.passages, source.num_passages)
+
+        def questions(_: Tables) -> Import:
+            source = self._source_of(settings)
+            key = digest_of({"questions": source.questions_digest})
+            rows = source.num_questions
+            return Import("questions", key, source.name, tables.QUESTIONS, lambda: iter([source.questions()]), rows)
+
+        return DatasetNodes(
+            self._graph.add("import", "passages", f"passages {settings.name}", settings.corpus_settings, passages),
+            self._graph.add("import", "questions", f"questions {settings.name}", key_of(settings), questions),
+        )
+
+    # --- index, retrieve, fuse ----------------------------------------------------------------------------------
+
+    def _retrieval(self, dataset: str, retriever: str) -> str:
+        settings = self._plan.retrievers[retriever]
+        kind = RETRIEVERS[settings.kind]
+        label = f"{'fuse' if kind.index is None else 'retrieve'} {dataset} {retriever}"
+
+        def stage(over: Tables, inputs: Tables) -> Stage:
+            return Stage(
+                table="retrievals",
+                label=label,
+                settings=settings,
+                worker=kind.retrieve,
+                over=over,
+                inputs=inputs,
+                schema=tables.RETRIEVALS,
+                resources=self._job.resources.retrieve,
+            )
+
+        if kind.index is None:
+            needs = {part: self._retrieval(dataset, part) for part in settings.of}
+            return self._graph.add("fuse", "retrievals", label, settings, lambda found: stage(found, {}), needs=needs)
+        return self._graph.add(
+            "retrieve",
+            "retrievals",
+            label,
+            settings,
+            lambda found: stage({"questions": found["questions"]}, {"index": found["index"]}),
+            needs={"questions": self._nodes.datasets[dataset].questions, "index": self._index(dataset, retriever)},
+        )
+
+    def _index(self, dataset: str, retriever: str) -> str:
+        settings = self._plan.retrievers[retriever]
+        kind = RETRIEVERS[settings.kind]
+        label = f"index {dataset} {retriever}"
+
+        def stage(found: Tables) -> Stage:
+            resources = self._job.resources.index
+            if not kind.sharded:
+                resources = dataclasses.replace(resources, range_rows=max(1, found["passages"].num_rows))
+            assert kind.index is not None
+            return Stage(
+                table="index",
+                version=2,
+                label=label,
+                settings=settings,
+                key_settings=settings.index_settings(),
+                worker=kind.index,
+                over={"passages": found["passages"]},
+                schema=None,
+                rows="files",
+                ids=("passage_id",),
+                resources=resources,
+            )
+
+        needs = {"passages": self._nodes.datasets[dataset].passages}
+        return self._graph.add("index", "index", label, settings.index_settings(), stage, needs=needs)
+
+    # --- answer, judge ------------------------------------------------------------------------------------------
+
+    def _answers(self, configuration: Configuration, retrieval: str) -> str:
+        settings = self._plan.generators[configuration.generator]
+        dataset = self._nodes.datasets[configuration.dataset]
+        label = f"answer {configuration.name}"
+
+        def stage(found: Tables) -> Stage:
+            return Stage(
+                table="answers",
+                label=label,
+                settings=settings,
+                worker=GenerateWorker,
+                over={"questions": found["questions"], "retrievals": found["retrievals"]},
+                inputs={"passages": found["passages"]},
+                schema=tables.ANSWERS,
+                resources=self._job.resources.generate,
+                affinity=affinity(settings),
+            )
+
+        needs = {**dataset._asdict(), "retrievals": retrieval}
+        return self._graph.add("answer", "answers", label, settings, stage, needs=needs)
+
+    def _contexts(self, configuration: Configuration, answers: str) -> str:
+        label = f"contexts {configuration.name}"
+
+        def stage(found: Tables) -> Stage:
+            return Stage(
+                table="contexts",
+                label=label,
+                settings={},
+                worker=ContextsWorker,
+                over={"answers": found["answers"]},
+                schema=tables.CONTEXTS,
+                resources=self._job.resources.label,
+            )
+
+        return self._graph.add("contexts", "contexts", label, {}, stage, needs={"answers": answers})
+
+    def _verdict_r(self, configuration: Configuration, answers: str) -> str:
+        judge = self._judge_of("r", "")
+        dataset = self._nodes.datasets[configuration.dataset]
+        label = f"judge r@{judge.name} {configuration.name}"
+
+        def stage(found: Tables) -> Stage:
+            return Stage(
+                table="verdicts",
+                label=label,
+                settings=judge,
+                worker=JudgeR,
+                over={"questions": found["questions"], "contexts": found["contexts"]},
+                inputs={"passages": found["passages"]},
+                schema=tables.VERDICTS,
+                resources=self._job.resources.judge,
+                affinity=affinity(judge),
+            )
+
+        needs = {**dataset._asdict(), "contexts": self._contexts(configuration, answers)}
+        return self._graph.add("judge", "verdicts", label, judge, stage, needs=needs)
+
+    def _verdict_t(self, configuration: Configuration, answers: str) -> str:
+        judge = self._judge_of("t", self._plan.generators[configuration.generator].abstention_phrase)
+        label = f"judge t@{judge.name} {configuration.name}"
+
+        def stage(found: Tables) -> Stage:
+            return Stage(
+                table="verdicts",
+                label=label,
+                settings=judge,
+                worker=JudgeT,
+                over={"questions": found["questions"], "answers": found["answers"]},
+                schema=tables.VERDICTS,
+                resources=self._job.resources.judge,
+                affinity=affinity(judge),
+            )
+
+        needs = {"questions": self._nodes.datasets[configuration.dataset].questions, "answers": answers}
+        return self._graph.add("judge", "verdicts", label, judge, stage, needs=needs)
+
+    def _judge_of(self, variable: str, phrase: str) -> JudgeSettings:
+        """The judge of one variable: only its own prompts, so that a changed prompt for T does not redo R."""
+        judge = self._job.judge
+        prompts = {
+            name: text for name, text in judge.prompts.items() if name == variable or name.startswith(f"{variable}_")
+        }
+        refusals = judge.refusals if variable == "t" else ""
+        return dataclasses.replace(
+            judge, variables=(variable,), prompts=prompts, abstention_phrase=phrase, refusals=refusals
+        )
+
+    # --- label, allocate ----------------------------------------------------------------------------------------
+
+    def _annotations(self, configuration: Configuration, answers: str, verdicts: dict[str, str]) -> str:
+        settings = self._label_settings(configuration, list(verdicts))
+        label = f"label {configuration.name}"
+
+        def stage(found: Tables) -> Stage:
+            judged = {name: found[name] for name in verdicts}
+            return Stage(
+                table="annotations",
+                label=label,
+                settings=settings,
+                worker=AnnotateWorker,
+                over={"questions": found["questions"], "answers": found["answers"], **judged},
+                inputs={"answers": found["answers"]},
+                schema=tables.annotations_schema(settings.sources),
+                resources=self._job.resources.label,
+            )
+
+        questions = self._nodes.datasets[configuration.dataset].questions
+        needs = {"questions": questions, "answers": answers, **verdicts}
+        return self._graph.add("label", "annotations", label, settings, stage, needs=needs)
+
+    def _label_settings(self, configuration: Configuration, judges: list[str]) -> LabelSettings:
+        return dataclasses.replace(
+            self._job.labels,
+            judges=judges,
+            config=configuration.name,
+            dataset=self._plan.datasets[configuration.dataset].name,
+            retriever=configuration.retriever,
+            generator=configuration.generator,
+            abstention_phrase=self._plan.generators[configuration.generator].abstention_phrase,
+        )
+
+    def _allocation(self, config: str) -> str:
+        job = self._job
+        settings = StudySettings.of(config, job.labels.trusted, job.allocation, job.prior, job.seed)
+
+        def listed(_: Tables) -> Import:
+            planned = tasks(job.allocation, config)
+            key = digest_of({"tasks": encode_part(planned, {})[1]})
+            return Import("tasks", key, config, planned.schema, lambda: iter([planned]))
+
+        def stage(found: Tables) -> Stage:
+            check(found["annotations"].read(), job.allocation, job.labels.trusted)
+            return study_stage(found["tasks"], found["annotations"], settings, job.resources.allocate)
+
+        what = {"config": config, "allocation": key_of(job.allocation)}
+        needs = {
+            "tasks": self._graph.add("allocate", "tasks", f"tasks {config}", what, listed),
+            "annotations": self._nodes.annotations[config],
+        }
+        return self._graph.add("allocate", "allocation", f"allocation {config}", settings, stage, needs=needs)

@@ -1,0 +1,208 @@
+"""A node killed in the stages of real evaluations: index, retrieve, answer, annotate, fit, summarise; same results."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rat_ray import tables
+from rat_ray.cluster import Cluster, ClusterSettings, Resources
+from rat_ray.export import read_partitions
+from rat_ray.retrieve import RETRIEVERS, Bm25Settings, DenseSettings
+from rat_ray.stage import Runs, Stage, import_rows
+from rat_ray.store import MANIFEST, RANGES, Store, Table
+from tests import ray_nodes
+from tests.commandline import command, succeed
+from tests.faulty import meanwhile, wait_for
+from tests.ray_nodes import Running
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Running]:
+    """A head that takes no work, and two nodes of one worker each."""
+    with ray_nodes.cluster(nodes=3, cpus=1, head_cpus=0, dashboard=False, **ray_nodes.HASTY) as running:
+        yield running
+
+
+@pytest.fixture
+def connected(nodes: Running) -> Iterator[Cluster]:
+    """This process as a driver on it."""
+    import ray
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        with Cluster(ClusterSettings(use="always", address=nodes.address)) as cluster:
+            cluster.connect()
+            yield cluster
+        ray.shutdown()
+
+
+def under_way(store: Path, table: str) -> bool:
+    """Whether a table of this kind was begun and is not there yet."""
+    begun = {path.parent for path in store.glob(f"{table}/*/{RANGES}")}
+    return bool(begun - {path.parent for path in store.glob(f"{table}/*/{MANIFEST}")})
+
+
+def kill_a_node_in(nodes: Running, store: Path, kinds: Sequence[str]) -> list[str]:
+    """In each of these stages kill a node that is at work, and put a new one in its place. Gives what was hit."""
+    hit = []
+    for table in kinds:
+        wait_for(lambda table=table: under_way(store, table) and bool(nodes.busy()), f"work on {table}", 400)  # type: ignore[misc]
+        at_work = nodes.busy()
+        if at_work and under_way(store, table):
+            nodes.kill_node(at_work[-1])
+            hit.append(table)
+            nodes.add_node()
+    return hit
+
+
+# --- index and retrieve -------------------------------------------------------------------------------------------
+
+WORDS = ["rain", "river", "stone", "lamp", "harbour", "violin", "glacier", "lemon", "engine", "meadow", "copper"]
+
+
+def corpus(store: Store, count: int) -> tuple[Table, Table]:
+    """Passages of a few words each, and a question about every hundredth of them."""
+    text = [" ".join(WORDS[(index // step) % len(WORDS)] for step in (1, 11, 121)) for index in range(count)]
+    passages = pa.table(
+        {"passage_id": [f"p{index}" for index in range(count)], "title": [None] * count, "text": text},
+        schema=tables.PASSAGES,
+    )
+    asked = [{"question_id": f"q{index}", "question": text[index]} for index in range(0, count, 100)]
+    questions = pa.Table.from_pylist(asked, schema=tables.QUESTIONS)
+    return import_rows(store, "passages", "passages", passages), import_rows(store, "questions", "asked", questions)
+
+
+def retrieve(store: Store, cluster: Cluster, settings: Bm25Settings | DenseSettings, count: int) -> Table:
+    """Index, then search, as the pipeline does it."""
+    kind = RETRIEVERS[settings.kind]
+    passages, questions = corpus(store, count)
+    runs = Runs(store, cluster, quiet=True)
+    assert kind.index is not None
+    index = Stage(
+        table="index",
+        label="index",
+        settings=settings,
+        key_settings=settings.index_settings(),
+        worker=kind.index,
+        over={"passages": passages},
+        schema=None,
+        rows="files",
+        ids=("passage_id",),
+        resources=Resources(range_rows=count // 4 if kind.sharded else count),
+    )
+    [built] = runs.run([index], "index")
+    search = Stage(
+        table="retrievals",
+        label="retrieve",
+        settings=settings,
+        worker=kind.retrieve,
+        over={"questions": questions},
+        inputs={"index": built},
+        schema=tables.RETRIEVALS,
+        resources=Resources(range_rows=10),
+    )
+    [found] = runs.run([search], "retrieve")
+    return found
+
+
+@pytest.mark.parametrize("settings", [Bm25Settings(), DenseSettings()], ids=["bm25", "dense"])
+def test_a_node_killed_while_indexing_and_while_searching(
+    nodes: Running, connected: Cluster, tmp_path: Path, settings: Bm25Settings | DenseSettings
+) -> None:
+    count = 20_000
+    store, plain = Store(tmp_path / "store"), Store(tmp_path / "undisturbed")
+    store.prepare()
+    plain.prepare()
+    hit: list[str] = []
+    folder = Path(store.root)
+    with meanwhile(lambda: hit.extend(kill_a_node_in(nodes, folder, ["index", "retrievals"]))):
+        found = retrieve(store, connected, settings, count)
+    assert hit == ["index", "retrievals"]
+    assert found.num_rows == count // 100
+    assert found.read().equals(retrieve(plain, Cluster(ClusterSettings(use="never")), settings, count).read())
+
+
+# --- fits ---------------------------------------------------------------------------------------------------------
+
+FIT = ["fit", "data=labels.csv", "by=[model]", "out=out", "store=store", "engine.chains=2", "engine.samples=4000"]
+
+
+def write_labels(folder: Path) -> None:
+    folder.mkdir()
+    rows = [
+        f"q{item},m{model},{item % 2},{item % 3 % 2},{(item + model) % 2 if item % 3 != 1 else ''}"
+        for model in range(4)
+        for item in range(60)
+    ]
+    (folder / "labels.csv").write_text("\n".join(["question_id,model,r,a,t", *rows]) + "\n")
+
+
+def run_on(nodes: Running, arguments: Sequence[str], folder: Path, kinds: Sequence[str]) -> list[str]:
+    """Run the command on the cluster, killing a node in each of these stages. Gives the stages that were hit."""
+    environment = {**nodes.environment, "RAY_ADDRESS": nodes.address}
+    job = subprocess.Popen(
+        command(*arguments, "cluster.use=always"),
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    hit: list[str] = []
+    with meanwhile(lambda: hit.extend(kill_a_node_in(nodes, folder / "store", kinds))):
+        out, _ = job.communicate(timeout=900)
+    assert job.returncode == 0, out[-4000:]
+    return hit
+
+
+def test_a_node_killed_in_a_fit(nodes: Running, tmp_path: Path) -> None:
+    for name in ("killed", "undisturbed"):
+        write_labels(tmp_path / name)
+    assert run_on(nodes, FIT, tmp_path / "killed", ["posterior"]) == ["posterior"]
+    succeed(*FIT, cwd=tmp_path / "undisturbed")
+    killed, whole = (
+        pq.read_table(tmp_path / name / "out" / "summary.parquet").drop_columns(["seconds"])
+        for name in ("killed", "undisturbed")
+    )
+    assert killed.equals(whole)
+
+
+# --- an evaluation with the language model ------------------------------------------------------------------------
+
+EVALUATE = [
+    "evaluate",
+    "dataset=demo",
+    "dataset.limit=12",
+    "retriever=bm25",
+    "generator=gemma3_270m_eager",
+    "judge=none",
+    "resources.generate.range_rows=2",
+    "resources.generate.num_cpus=1",
+    "engine.chains=2",
+    "engine.samples=1000",
+    "out=out",
+    "store=store",
+]
+
+
+@pytest.mark.model
+def test_a_node_killed_in_each_stage_of_an_evaluation(nodes: Running, tmp_path: Path) -> None:
+    for name in ("killed", "undisturbed"):
+        (tmp_path / name).mkdir()
+    kinds = ["index", "retrievals", "answers", "posterior"]
+    assert run_on(nodes, EVALUATE, tmp_path / "killed", kinds) == kinds
+    succeed(*EVALUATE, cwd=tmp_path / "undisturbed")
+    [killed], [whole] = (
+        list(read_partitions(tmp_path / name / "out" / "annotations").values()) for name in ("killed", "undisturbed")
+    )
+    assert killed.num_rows == whole.num_rows == 12
+    for column in ("question_id", "r", "error"):
+        assert killed.column(column).to_pylist() == whole.column(column).to_pylist()
