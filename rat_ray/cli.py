@@ -87,7 +87,7 @@ def _complain(error: Exception | str, code: int) -> int:
 
 def _run_hydra(command: str, arguments: list[str]) -> int:
     known = commands.known_settings(command)
-    multirun = bool({"-m", "--multirun"} & set(arguments))
+    multirun = bool({"-m", "--multirun", "hydra.mode=MULTIRUN"} & set(arguments))
     checked = [_checked(argument, known, multirun) for argument in arguments]
     launch = Launch(command, _swept(checked))
     decorated = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)(launch)

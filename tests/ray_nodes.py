@@ -65,8 +65,8 @@ class Running(NamedTuple):
 
     def busy(self) -> list[str]:
         """The nodes on which an actor of ours is at a unit of work: Ray says so in the process's title."""
-        titles = {ip: [_words(pid) for pid in self.workers(ip)] for ip in self.ips()}
-        return [ip for ip, found in titles.items() if "ray::_Worker.run" in found]
+        at_work = {_parent(pid) for pid in _processes() if _words(pid) == "ray::_Worker.run"}
+        return [ip for ip, raylet in self._raylets().items() if raylet in at_work]
 
     def _raylets(self) -> dict[str, int]:
         """Process ids by address, of this cluster's raylets that run."""
@@ -83,6 +83,21 @@ class Running(NamedTuple):
         return subprocess.run(
             arguments, env=self.environment, cwd=cwd, capture_output=True, text=True, timeout=300, check=False
         )
+
+
+def plain_environment() -> dict[str, str]:
+    """This process's variables without what a cluster that it started itself has left there, and without tokens."""
+    own = ("RAY_ADDRESS", "RAY_AUTH_TOKEN", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
+    kept = {name: value for name, value in os.environ.items() if name not in own}
+    return {**kept, "RAY_AUTH_MODE": "disabled"}
+
+
+def token_of_this_process() -> dict[str, str]:
+    """For a cluster that this process itself is to join: Ray reads mode and token once per process, so all of them,
+    and those that the process starts, must have the same."""
+    if "RAY_AUTH_TOKEN" not in os.environ:
+        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
+    return {name: os.environ[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")}
 
 
 def kill(pid: int) -> None:
@@ -118,12 +133,17 @@ def _words(pid: int) -> str:
         return ""
 
 
+def _parent(pid: int) -> int:
+    """0 for a process that is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
 def _below(pid: int) -> list[int]:
     """The children of a process, their children, and so on."""
-    parents: dict[int, int] = {}
-    for each in _processes():
-        with contextlib.suppress(OSError):
-            parents[each] = int(Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[1])
+    parents = {each: _parent(each) for each in _processes()}
     found = [pid]
     for parent in found:
         found += [child for child, its_parent in parents.items() if its_parent == parent]
@@ -140,8 +160,7 @@ def cluster(
     get, over this process's own.
     """
     temporary = Path("/tmp") / f"rat-{secrets.token_hex(4)}"  # short: Ray's sockets have a limit of 107 characters
-    variables = {**os.environ, "RAY_AUTH_MODE": "disabled", "RAY_TMPDIR": str(temporary), **environment}
-    variables.pop("RAY_ADDRESS", None)
+    variables = {**plain_environment(), "RAY_TMPDIR": str(temporary), **environment}
     network = f"127.{1 + secrets.randbelow(254)}.{secrets.randbelow(255)}"
     running = Running(f"{network}.1:{free_port()}", f"http://127.0.0.1:{free_port()}", variables)
     try:

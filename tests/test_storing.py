@@ -263,7 +263,7 @@ def test_the_stores_clock_is_asked_and_nothing_is_left(store: Store, s3_store: S
 
 
 def known(table: Table) -> Known:
-    return Known(table.table, table.key, 1234, table.manifest)
+    return Known(table.table, table.key, 1234, len(table.parts), table.manifest)
 
 
 def test_every_fact_of_a_manifest_is_told(store: Store) -> None:
@@ -286,7 +286,7 @@ def test_every_fact_of_a_manifest_is_told(store: Store) -> None:
 def test_an_input_that_is_shown_already_is_not_opened_again_and_a_lost_one_is_named() -> None:
     def made(key: str, *inputs: str) -> Known:
         given = {name: {"table": "t", "key": name * 32, "digest": ""} for name in inputs}
-        return Known("t", key * 32, 0, {"label": key, "rows": 1, "inputs": given, "parts": []})
+        return Known("t", key * 32, 0, 1, {"label": key, "rows": 1, "inputs": given})
 
     all_of_them = {one.key: one for one in (made("a", "b", "c"), made("b", "c"), made("c", "d"))}
     tree = tree_lines(all_of_them["a" * 32], all_of_them, 120)
@@ -301,9 +301,9 @@ def test_an_input_that_is_shown_already_is_not_opened_again_and_a_lost_one_is_na
 
 def test_lines_fit_and_old_manifests_are_shown() -> None:
     inputs = {f"a long name {index}": {"table": "t", "key": str(index) * 32} for index in range(9)}
-    facts = {"label": "x" * 300, "rows": 10**9, "parts": [{}] * 9999, "finished": "2026-11-30T14:02:11+00:00"}
-    new = Known("annotations", "f" * 32, 10**15, {**facts, "inputs": inputs, "host": "h" * 99})
-    old = Known("passages", "e" * 32, 5, {"digest": "d"})
+    facts = {"label": "x" * 300, "rows": 10**9, "finished": "2026-11-30T14:02:11+00:00"}
+    new = Known("annotations", "f" * 32, 10**15, 9999, {**facts, "inputs": inputs, "host": "h" * 99})
+    old = Known("passages", "e" * 32, 5, 1, {"digest": "d"})
     lines = table_lines([old, new], 120)
     assert len(lines) == 4
     assert max(map(len, lines)) <= 120

@@ -23,16 +23,22 @@ _HOLDS = (0.1, 0.6)  # seconds for which all uploads are open, so that even a bu
 _SIZE = 40_000  # bytes: more than the HTTP library sends in one go
 
 
+_known: dict[tuple[str, str], bool] = {}  # by endpoint and bucket: the answer holds below every prefix
+
+
 def honours_conditions(s3: S3Client, prefix: str) -> bool:
-    """Whether of several writers at once just one succeeds. Raises InputError where the store cannot be used."""
+    """Whether of several writers at once just one succeeds. Raises InputError where the prefix cannot be used."""
     names = [f"{prefix}{PROBES}{uuid.uuid4().hex}" for _ in _HOLDS]
     s3.attempt(prefix, lambda: s3.boto.list_objects_v2(Bucket=s3.bucket, Prefix=names[0], MaxKeys=1))
+    server = (s3.endpoint, s3.bucket)
     try:
-        held = all(_one_succeeds(s3, name, hold) for name, hold in zip(names, _HOLDS, strict=True))
+        held = server not in _known and all(_one_succeeds(s3, *each) for each in zip(names, _HOLDS, strict=True))
         if not held:
             s3.request("put_object", names[0], Body=b"probe")  # writing without a condition must work at least
         _read(s3, names[0])
-        return held and _create(s3, names[0], b"later") == "exists"
+        if server not in _known:
+            _known[server] = held and _create(s3, names[0], b"later") == "exists"
+        return _known[server]
     finally:
         for name in names:
             s3.request("delete_object", name)

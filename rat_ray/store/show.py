@@ -25,11 +25,12 @@ class Given(NamedTuple):
 
 
 class Known(NamedTuple):
-    """A committed table: its manifest, and the bytes in its folder."""
+    """A committed table: the bytes in its folder, how many parts it has, and its manifest."""
 
     table: str
     key: str
     size: int
+    parts: int
     manifest: Mapping[str, Any]
 
     @property
@@ -39,10 +40,6 @@ class Known(NamedTuple):
     @property
     def rows(self) -> int:
         return int(self.manifest.get("rows") or 0)
-
-    @property
-    def parts(self) -> int:
-        return len(self.manifest.get("parts") or ())
 
     @property
     def finished(self) -> str:
@@ -71,7 +68,7 @@ def _read(store: Store, folder: Folder) -> Known:
     table = store.find(folder.table, folder.key)
     if table is None:
         raise StageError(f"{store.root}/{folder.where}: its manifest has gone while it was read")
-    return Known(folder.table, folder.key, folder.size, table.manifest)
+    return Known(folder.table, folder.key, folder.size, len(table.parts), table.manifest)
 
 
 def commit_of(manifest: Mapping[str, Any]) -> str:

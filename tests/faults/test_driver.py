@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +18,6 @@ from tests.faulty import calls, content, kill_now, questions, stage_of, wait_for
 pytestmark = pytest.mark.ray
 REPOSITORY = Path(__file__).resolve().parents[2]
 ROWS, RANGES = 40, 10
-ENVIRONMENT = {**os.environ, "RAY_AUTH_MODE": "disabled"}
 
 
 def driver(kind: str, folder: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -27,7 +25,7 @@ def driver(kind: str, folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "tests.faults.driver", *given],
         cwd=REPOSITORY,
-        env=ENVIRONMENT,
+        env=ray_nodes.plain_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -80,6 +78,7 @@ def test_a_killed_driver_goes_on_where_it_was(tmp_path: Path) -> None:
     compare(tmp_path, "same")
 
 
+@pytest.mark.slow
 def test_texts_that_were_written_outlive_their_driver(tmp_path: Path) -> None:
     kill_in_the_middle(driver("random", tmp_path, "--wait=0.5"), tmp_path, "random")
     check_it_goes_on(tmp_path, "random")

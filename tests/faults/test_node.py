@@ -18,7 +18,7 @@ from tests.ray_nodes import Running
 
 pytestmark = pytest.mark.ray
 ROWS, RANGE = 32, 4
-QUICK = {"same", "files"}
+QUICK = {"same"}
 KINDS = [
     kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow)
     for kind in ("same", "files", "groups", "counts", "whole")
@@ -30,11 +30,8 @@ def nodes() -> Iterator[Running]:
     """A head that takes no work, and two nodes of one worker each; this process is connected to it."""
     import ray
 
-    with (
-        ray_nodes.cluster(nodes=3, cpus=1, head_cpus=0, dashboard=False, **ray_nodes.HASTY) as running,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("RAY_AUTH_MODE", "disabled")
+    own = {**ray_nodes.HASTY, **ray_nodes.token_of_this_process()}
+    with ray_nodes.cluster(nodes=3, cpus=1, head_cpus=0, dashboard=False, **own) as running:
         with Cluster(ClusterSettings(use="always", address=running.address)) as cluster:
             cluster.connect()
             yield running
@@ -88,6 +85,7 @@ def test_a_killed_node_costs_what_it_was_doing(
     assert len(calls(log)) == ranges + 1, "what the node was doing, and nothing else, was done twice"
 
 
+@pytest.mark.slow
 def test_a_node_that_joins_is_put_to_work(nodes: Running, cluster: Cluster, store: Store, tmp_path: Path) -> None:
     log = tmp_path / "calls"
 

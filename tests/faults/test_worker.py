@@ -130,6 +130,15 @@ def test_one_poisoned_stage_does_not_stop_the_others(cluster: Cluster, store: St
     assert isinstance(made[1], Table)
 
 
+@pytest.mark.slow
+@pytest.mark.xfail(strict=True, reason="every row is taken for poison, and a table of nothing but errors is committed")
+def test_a_worker_that_cannot_be_made_ends_the_stage(cluster: Cluster, store: Store) -> None:
+    stage = stage_of("same", questions(store, 4), Trouble(dies_at_start=True))
+    with pytest.raises(StageError):
+        Runs(store, cluster, quiet=True).run([stage], "start")
+    assert store.find("same", stage.key) is None
+
+
 def test_a_worker_that_hangs_is_reported_and_given_up(
     cluster: Cluster, store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
