@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import ray_nodes
+
+ray_nodes.token_of_this_process()  # before anything imports Ray, which reads them then and never again
+
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip, by name, what `.ci/run` has no time left for: RAT_TESTS_UNTIL is in seconds since 1970."""

@@ -287,6 +287,7 @@ def _any_table(seed: int) -> tuple[pa.Table, str, Prior]:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("seed", range(10))
+@pytest.mark.slow
 def test_any_table_gives_finite_tables(seed: int) -> None:
     labels, model, prior = _any_table(seed)
     tiny = EngineSettings(chains=2, warmup=60, samples=60)

@@ -200,6 +200,7 @@ def test_a_fit_of_the_rat_model(settings_for: Callable[..., EngineSettings]) -> 
 # Files and logs
 
 
+@pytest.mark.slow
 def test_no_file_is_left(
     program: Path, settings_for: Callable[..., EngineSettings], disks: Callable[[], list[Path]]
 ) -> None:
@@ -303,6 +304,7 @@ def test_a_failed_chain_says_why(program: Path, settings_for: Callable[..., Engi
 
 
 @without_cmdstan
+@pytest.mark.slow
 def test_a_single_failed_chain_fails_the_fit(
     program: Path,
     settings_for: Callable[..., EngineSettings],
@@ -347,6 +349,7 @@ def test_a_truncated_file_is_an_error(
     assert cmdstan.PREFIX not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_an_executable_of_another_program_is_refused(
     program: Path, settings_for: Callable[..., EngineSettings], tmp_path: Path
 ) -> None:
@@ -488,6 +491,7 @@ def test_another_program_or_cmdstan_is_compiled_anew(no_compiler: Path, program:
     assert {path.name for path in paths} == {"small"}
 
 
+@pytest.mark.slow
 def test_of_several_processes_one_compiles(no_compiler: Path, program: Path) -> None:
     context = multiprocessing.get_context("spawn")
     found = context.Queue()

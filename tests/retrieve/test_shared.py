@@ -59,5 +59,6 @@ def recalls(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
 
 
 @pytest.mark.parametrize("name", list(DATASETS))
+@pytest.mark.slow
 def test_evidence_is_found_as_often_as_measured(recalls: dict[str, dict[str, float]], name: str) -> None:
     assert recalls[name] == pytest.approx(COMPLETE_AT_10[name], abs=0.02)

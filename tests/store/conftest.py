@@ -87,3 +87,28 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     make: MakeStore = request.getfixturevalue("s3_store")
     server = request.getfixturevalue(request.param)
     return make(server.access if isinstance(server, Swift) else server)
+
+# Tests that wait for seconds, and whose like runs on another kind of store among the quick ones.
+WAITING = (
+    "test_of_many_at_once_at_most_one_holds_it[swift]",
+    "test_a_holder_that_works_keeps_it[moto]",
+    "test_a_stopped_holder_loses_it_and_does_not_come_back[moto]",
+    "test_a_killed_holder_on_this_machine_is_dead_at_once[swift]",
+    "test_a_killed_holder_on_this_machine_is_dead_at_once[moto]",
+    "test_a_silent_holder_elsewhere_expires[moto]",
+    "test_a_claim_that_cannot_be_read_expires_too[moto]",
+    "test_a_claim_that_cannot_be_read_expires_too[local]",
+    "test_heartbeats_outlive_a_server_that_is_away",
+    "test_a_second_job_is_refused_without_conditions[careless]",
+    "test_a_second_writer_is_refused_without_conditions[careless]",
+    "test_a_server_that_is_away_for_some_seconds[503]",
+    "test_large_objects_on_swift",
+    "test_delete_of_more_than_a_batch",
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.name in WAITING and "tests/store" in str(item.path):
+            item.add_marker("slow")
