@@ -90,7 +90,7 @@ class StageRunner:
             close = getattr(self._worker, "close", None)
             if close is not None:
                 close()
-            self._worker = None  # freed before the next one is made
+            self._worker = self._worker_of = None  # freed before the next one is made, which may fail
             self._worker = stage.worker(stage.settings, dict(stage.inputs))
             self._worker_of = stage
         return self._worker

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from rat_ray.naming import safe_name
 from tests.commandline import rat_ray, refuse, succeed
 
 pytestmark = [pytest.mark.model, pytest.mark.ray]
@@ -58,12 +59,12 @@ def test_a_configuration_that_fails_at_work_stops_no_other(tmp_path: Path) -> No
     (tmp_path / "bad").mkdir()
     for shape in ("open", "two_hop", "claim"):
         (tmp_path / "bad" / f"{shape}.jinja").write_text("{{ no_such_variable }} {{ question }}")
-    sweep = ["retriever=bm25,dense", "generator.prompt=policy,bad"]
+    sweep = ["retriever=bm25,dense", "generator.prompt=policy,./bad"]
     arguments = ["evaluate", "-m", *sweep, *SMALL, "dataset.limit=3", "out=out", "store=store"]
     done = rat_ray(*arguments, cwd=tmp_path)
     assert done.returncode == 1
     good = {f"{retriever}-gemma3_270m_policy-generator.prompt_policy" for retriever in ("bm25", "dense")}
-    bad = {f"{retriever}-gemma3_270m_policy-generator.prompt_bad" for retriever in ("bm25", "dense")}
+    bad = {safe_name(f"{retriever}-gemma3_270m_policy-generator.prompt_./bad") for retriever in ("bm25", "dense")}
     assert {path.parent.name for path in (tmp_path / "out").glob("*/summary.parquet")} == good
     assert set(pc.unique(pq.read_table(tmp_path / "out" / "summary.parquet").column("config")).to_pylist()) == good
     assert "2 of 4 configurations failed:" in done.stdout

@@ -97,7 +97,8 @@ def test_a_killed_driver_leaves_a_running_cluster_free(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_lost_head_ends_the_job_with_an_error(tmp_path: Path) -> None:
     with ray_nodes.cluster(nodes=2, cpus=1, dashboard=False, RAY_gcs_rpc_server_reconnect_timeout_s="10") as running:
-        job = driver("same", tmp_path, "--wait=0.5", f"--address={running.address}")
+        # Workers and driver speak to each other without the head for a while, so there must be much left to do.
+        job = driver("same", tmp_path, "--wait=8", f"--address={running.address}")
         wait_for(lambda: len(parts(tmp_path, "same")) >= 3 or job.poll() is not None, "three parts")
         ray_nodes.kill_all_that_name(running.environment["RAY_TMPDIR"])
         out, err = job.communicate(timeout=240)
