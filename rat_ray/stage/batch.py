@@ -88,7 +88,9 @@ class Batch:
             return
         if self._store.local and not self._store.storage.shared:
             cluster.check_shared(self._store.root)
-        recovery = Recovery(make_runner.stages, cluster.settings.tries)
+        recovery = Recovery(
+            make_runner.stages, cluster.settings.tries, {i for i, one in enumerate(self._all) if one.reused}
+        )
         for resources in dict.fromkeys(one.stage.resources for one in self._all):
             units = [unit for unit in self._units if self._all[unit.stage].stage.resources == resources]
             if units:

@@ -6,18 +6,28 @@ to the range's part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from rat_ray.stage.stage import Stage
 from rat_ray.stage.units import JOIN, LOST, PART, PIECE, Receipt, Unit
 
+_MEMORY = "give the worker more memory (resources.*.memory_mb) if it may lack that"
+MOST_LOST = 100  # rows of one stage: more than that is no matter of single rows
+
 
 class Recovery:
-    """Decides for the units of one run. tries: how often a range, and at last a single row, may kill its process."""
+    """Decides for the units of one run.
 
-    def __init__(self, stages: Sequence[Stage], tries: int) -> None:
+    tries: how often a range, and at last a single row, may kill its process. begun: the stages of which parts were
+    there before.
+    """
+
+    def __init__(self, stages: Sequence[Stage], tries: int, begun: Iterable[int] = ()) -> None:
         self._stages = stages
         self._tries = tries
+        self._works = set(begun)  # stages whose worker was made and did something
+        self._lost: Counter[int] = Counter()
         self._waiting: dict[tuple[int, int, int], set[tuple[int, int]]] = {}
         self._done: dict[tuple[int, int, int], set[tuple[int, int]]] = {}
         self.given_up: dict[int, str] = {}  # by stage: what cannot be done, where rows cannot carry an error
@@ -40,8 +50,7 @@ class Recovery:
             self._waiting[_range(unit)] = {(unit.low, unit.high)}
             self._done[_range(unit)] = set()
         if single or stage.rows not in ("same", "groups"):
-            why = f"killed its worker {deaths} times: {reason}"
-            return [unit._replace(kind=LOST, reason=why)]
+            return self._lose(stage, unit, deaths, reason)
         middle = (unit.low + unit.high) // 2
         halves = [(unit.low, middle), (middle, unit.high)]
         waiting = self._waiting[_range(unit)]
@@ -49,9 +58,26 @@ class Recovery:
         waiting.update(halves)
         return [unit._replace(kind=PIECE, low=low, high=high) for low, high in halves]
 
+    def _lose(self, stage: Stage, unit: Unit, deaths: int, reason: str) -> list[Unit]:
+        """Give up these rows, unless the fault is not theirs."""
+        rows = unit.high - unit.low
+        self._lost[unit.stage] += rows
+        if unit.stage not in self._works and rows < stage.num_rows:
+            why = "no row of it could be done: every process died, so it is not these rows but the worker"
+        elif self._lost[unit.stage] > max(rows, MOST_LOST):
+            why = f"more than {MOST_LOST} rows killed their worker, which is no matter of single rows"
+        else:
+            return [unit._replace(kind=LOST, reason=f"killed its worker {deaths} times: {reason}")]
+        self.given_up.setdefault(unit.stage, f"{stage.label}: {why} ({reason}); {_MEMORY}")
+        return []
+
     def finished(self, unit: Unit, receipt: Receipt) -> list[Unit]:
         """What follows a unit that was done: the join after the last piece of a range."""
-        if unit.kind not in (PIECE, LOST) or receipt.failure:
+        if receipt.failure:
+            return []
+        if unit.kind != LOST:
+            self._works.add(unit.stage)
+        if unit.kind not in (PIECE, LOST):
             return []
         waiting, done = self._waiting[_range(unit)], self._done[_range(unit)]
         waiting.discard((unit.low, unit.high))
@@ -64,8 +90,7 @@ class Recovery:
     def _gave_up(self, stage: Stage, unit: Unit, deaths: int, reason: str) -> str:
         return (
             f"{stage.label}: rows [{unit.low}, {unit.high}) killed their worker {deaths} times ({reason}), and "
-            f"rows of {stage.table} cannot carry an error; see what is special about these, or give the worker more "
-            "memory (resources.*.memory_mb)"
+            f"rows of {stage.table} cannot carry an error; see what is special about these, or {_MEMORY}"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import time
 import traceback
@@ -14,6 +15,7 @@ from rat_ray.errors import InputError, StageError
 from rat_ray.stage.stage import Stage, check_rows, lost_rows, read_aligned, rows_with_error
 from rat_ray.stage.units import JOIN, LOST, PIECE, Receipt, Unit
 from rat_ray.store import Part, Store, Table
+from rat_ray.store.local import disk_full, is_full
 from rat_ray.store.pieces import has_piece, read_pieces, remove_pieces, write_piece
 
 
@@ -79,10 +81,17 @@ class StageRunner:
     def _write_files(self, stage: Stage, key: str, unit: Unit) -> Part:
         rows = read_aligned(stage, unit.start, unit.stop)
         scratch = self._store.scratch_folder(stage.table, key)
-        taken = self._worker_for(stage)(rows, scratch)
-        if taken != unit.rows:
-            raise StageError(f"{self._where(unit)}: {unit.rows} rows in, {taken} accounted for")
-        return self._store.write_folder(stage.table, key, unit.start, unit.stop, scratch)
+        try:
+            taken = self._worker_for(stage)(rows, scratch)
+            if taken != unit.rows:
+                raise StageError(f"{self._where(unit)}: {unit.rows} rows in, {taken} accounted for")
+            return self._store.write_folder(stage.table, key, unit.start, unit.stop, scratch)
+        except (OSError, RuntimeError) as error:  # faiss raises a RuntimeError with the system's words
+            if not is_full(error):
+                raise
+            raise StageError(disk_full(str(scratch))) from error
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)  # gone already where it became a part
 
     def _worker_for(self, stage: Stage) -> Any:
         """The stage's worker: the one at hand where it was made of equal settings and inputs."""

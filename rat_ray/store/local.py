@@ -63,16 +63,24 @@ def _scratch_file(path: Path, data: bytes) -> Iterator[Path]:
         scratch.unlink(missing_ok=True)
 
 
+def is_full(error: BaseException) -> bool:
+    """Whether the error says that a disk, or a user's share of it, is full; libraries in C say it in words only."""
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or os.strerror(errno.ENOSPC) in str(error)
+
+
+def disk_full(path: str) -> str:
+    """What to do about it."""
+    return f"{path}: the disk is full; make space and run the same command again: what is complete is kept"
+
+
 @contextlib.contextmanager
 def in_words(path: Path) -> Iterator[None]:
     """A full or read-only disk as an error that says what to do."""
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StageError(
-                f"{path}: the disk is full; make space and run the same command again: what is complete is kept"
-            ) from error
+        if is_full(error):
+            raise StageError(disk_full(str(path))) from error
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO):
             raise StageError(f"{path}: cannot be written ({error.strerror})") from error
         raise

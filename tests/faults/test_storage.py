@@ -164,13 +164,7 @@ def fill(kind: str, disk: Path, cluster: Cluster, folder: Path) -> None:
     assert not [name for name in left if name.startswith(".tmp")], "no short file is left behind"
 
 
-# The worker itself meets the full disk, in its scratch folder.
-FILES = pytest.param(
-    "files", marks=pytest.mark.xfail(strict=True, reason="runner._write_files says it with a traceback")
-)
-
-
-@pytest.mark.parametrize("kind", ["same", "groups", FILES])
+@pytest.mark.parametrize("kind", ["same", "groups", "files"])
 def test_a_full_disk_ends_the_stage_and_a_rerun_finishes_it(small_disk: Path, tmp_path: Path, kind: str) -> None:
     fill(kind, small_disk, Cluster(ClusterSettings(use="never")), tmp_path)
 

@@ -131,7 +131,6 @@ def test_one_poisoned_stage_does_not_stop_the_others(cluster: Cluster, store: St
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="every row is taken for poison, and a table of nothing but errors is committed")
 def test_a_worker_that_cannot_be_made_ends_the_stage(cluster: Cluster, store: Store) -> None:
     stage = stage_of("same", questions(store, 4), Trouble(dies_at_start=True))
     with pytest.raises(StageError):
