@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,6 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"rat-ray {rat_ray.__version__}")
         return 0
     command, *rest = arguments
+    # `ray job stop` and a scheduler's end: leases are released and workers ended on the way out.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         if command not in commands.COMMANDS:
             raise InputError(f"no command {command!r}{did_you_mean(command, commands.COMMANDS)}")
@@ -68,6 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(error, 1)
     except KeyboardInterrupt:
         return _complain("interrupted; what is complete is kept, run the same command again", 130)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _word_as_setting(command: str, arguments: list[str]) -> list[str]:

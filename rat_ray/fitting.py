@@ -101,7 +101,8 @@ class Fitting:
 
     def _import(self, config: str, rows: pa.Table) -> str:
         key = digest_of({"labels": encode_part(rows, {})[1]})
-        table = Import("labels", key, config, rows.schema, lambda: iter([rows]))
+        origin = {"data": self.job.data}
+        table = Import("labels", key, config, rows.schema, lambda: iter([rows]), origin=origin)
         return self.graph.add("import", "labels", f"labels {config}", key, lambda _: table)
 
     def finish(self, walk: Walk, runs: Runs) -> Outcome:

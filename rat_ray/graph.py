@@ -52,11 +52,12 @@ class Import(NamedTuple):
     schema: pa.Schema
     batches: Callable[[], Iterator[pa.Table]]
     expected_rows: int | None = None
+    origin: Mapping[str, Any] | None = None
 
     def commit(self, store: Store) -> Table:
         """The table, written where it is not there."""
         return import_table(
-            store, self.table, self.key, self.label, self.schema, self.batches, expected_rows=self.expected_rows
+            store, self.table, self.key, self.label, self.schema, self.batches, self.expected_rows, self.origin
         )
 
 

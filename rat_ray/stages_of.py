@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from rat_ray import tables
 from rat_ray.allocate import StudySettings, check, study_stage, tasks
@@ -94,17 +96,18 @@ class _Declaration:
 
     def _dataset(self, name: str) -> DatasetNodes:
         settings = self._plan.datasets[name]
+        origin = dataclasses.asdict(settings)
 
         def passages(_: Tables) -> Import:
             source = self._source_of(settings)
             key = digest_of({"passages": source.passages_digest})
-            return Import("passages", key, source.name, tables.PASSAGES, source.passages, source.num_passages)
+            return Import("passages", key, source.name, tables.PASSAGES, source.passages, source.num_passages, origin)
 
         def questions(_: Tables) -> Import:
             source = self._source_of(settings)
             key = digest_of({"questions": source.questions_digest})
             rows = source.num_questions
-            return Import("questions", key, source.name, tables.QUESTIONS, lambda: iter([source.questions()]), rows)
+            return Import("questions", key, source.name, tables.QUESTIONS, _once(source.questions), rows, origin)
 
         return DatasetNodes(
             self._graph.add("import", "passages", f"passages {settings.name}", settings.corpus_settings, passages),
@@ -312,3 +315,8 @@ class _Declaration:
             "annotations": self._nodes.annotations[config],
         }
         return self._graph.add("allocate", "allocation", f"allocation {config}", settings, stage, needs=needs)
+
+
+def _once(read: Callable[[], pa.Table]) -> Callable[[], Iterator[pa.Table]]:
+    """A table that is read when it is asked for, as the batches of an import."""
+    return lambda: iter([read()])

@@ -93,7 +93,8 @@ class CommandLines(threading.Thread):
 @pytest.mark.ray
 def test_a_planted_key_appears_nowhere(server: Access, labels: Path) -> None:
     ray_folder = Path("/tmp") / f"rat-{uuid.uuid4().hex[:8]}"
-    environment = {**os.environ, **server.environment(), "AWS_SECRET_ACCESS_KEY": PLANTED, "RAY_TMPDIR": str(ray_folder)}
+    environment = {**os.environ, **server.environment(), "AWS_SECRET_ACCESS_KEY": PLANTED}
+    environment["RAY_TMPDIR"] = str(ray_folder)
     environment.pop("RAY_ADDRESS", None)
     watched = CommandLines()
     watched.start()
@@ -120,9 +121,7 @@ def test_a_planted_key_appears_nowhere(server: Access, labels: Path) -> None:
         shutil.rmtree(ray_folder, ignore_errors=True)
 
 
-@pytest.mark.parametrize(
-    "store", ["s3://key:PLANTED@results/x", "s3://results/../x", "gs://results/x"]
-)
+@pytest.mark.parametrize("store", ["s3://key:PLANTED@results/x", "s3://results/../x", "gs://results/x"])
 def test_an_address_that_is_none_is_refused_and_holds_no_key(labels: Path, store: str) -> None:
     done = rat_ray("fit", *FIT, f"out={store}", cwd=labels)
     assert done.returncode == 2, done.stdout + done.stderr

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,10 +24,12 @@ def import_table(
     schema: pa.Schema,
     batches: Callable[[], Iterator[pa.Table]],
     expected_rows: int | None = None,
+    origin: Mapping[str, Any] | None = None,
 ) -> Table:
     """Commit rows that come from outside the store (files, a task list), one part per batch, or find them there.
 
-    Where another job is importing the same, its table is waited for.
+    Where another job is importing the same, its table is waited for. origin: where the rows come from, for the
+    manifest; JSON.
 
     Raises: StageError unless there are `expected_rows` rows, where that is known.
     """
@@ -38,7 +41,12 @@ def import_table(
         lease = store.lease(table, key, f"import {label}")
         if isinstance(lease, Lease):
             with lease:
-                return store.find(table, key) or _import(store, table, key, label, schema, batches, expected_rows)
+                found = store.find(table, key)
+                if found is None:
+                    parts = _import(store, table, key, label, schema, batches, expected_rows)
+                    manifest = {**describe(table, key, label, schema, parts), "origin": dict(origin or {})}
+                    found = store.commit(table, key, manifest)
+                return found
         time.sleep(POLL_SECONDS)
 
 
@@ -50,7 +58,7 @@ def _import(
     schema: pa.Schema,
     batches: Callable[[], Iterator[pa.Table]],
     expected_rows: int | None,
-) -> Table:
+) -> list[Part]:
     parts: list[Part] = []
     start = 0
     for batch in batches():
@@ -59,7 +67,7 @@ def _import(
     if not parts:
         parts.append(store.write_part(table, key, 0, 0, schema.empty_table(), schema))
     _check_count(label, table, expected_rows, sum(part.rows for part in parts))
-    return store.commit(table, key, describe(table, key, label, schema, parts))
+    return parts
 
 
 def _check_count(label: str, table: str, expected: int | None, rows: int) -> None:
@@ -67,7 +75,7 @@ def _check_count(label: str, table: str, expected: int | None, rows: int) -> Non
         raise StageError(f"{label}: {expected} {table} were read, {rows} are in the store")
 
 
-def import_rows(store: Store, table: str, label: str, rows: pa.Table) -> Table:
+def import_rows(store: Store, table: str, label: str, rows: pa.Table, origin: Mapping[str, Any] | None = None) -> Table:
     """Commit a table that is at hand, keyed by its content, or find it there."""
     key = digest_of({table: encode_part(rows, {})[1]})
-    return import_table(store, table, key, label, rows.schema, lambda: iter([rows]))
+    return import_table(store, table, key, label, rows.schema, lambda: iter([rows]), origin=origin)

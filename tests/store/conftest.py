@@ -88,6 +88,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     server = request.getfixturevalue(request.param)
     return make(server.access if isinstance(server, Swift) else server)
 
+
 # Tests that wait for seconds, and whose like runs on another kind of store among the quick ones.
 WAITING = (
     "test_of_many_at_once_at_most_one_holds_it[swift]",
