@@ -22,7 +22,7 @@ from rat_ray.model.patterns import check_columns, check_judges
 from rat_ray.model.priors import judge_draws
 from rat_ray.model.verdicts import PANEL, check_judge_model
 from rat_ray.naming import safe_name
-from rat_ray.outcome import Failed, Outcome, check_folders, grouped
+from rat_ray.outcome import Failed, Outcome, check_folders, grouped, print_refused
 from rat_ray.output import OutFolder, below, parent_of
 from rat_ray.settings import build, check_given
 from rat_ray.stage import Runs
@@ -142,6 +142,7 @@ def run_all(contexts: Sequence[Context]) -> list[Outcome]:
             jobs[index] = Fitting(context, read)
         except InputError as error:
             outcomes[index] = Outcome("", (Failed.by(context.label, error, early=True),))
+    print_refused(outcomes, len(jobs))
     for indices in grouped({index: job.place for index, job in jobs.items()}):
         for index, outcome in _run({index: jobs[index] for index in indices}).items():
             outcomes[index] = outcome

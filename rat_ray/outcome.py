@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
@@ -61,6 +62,15 @@ def complaint(outcomes: Sequence[Outcome]) -> str:
     if _one_reason(outcomes):
         return found[0].message
     return f"{_counted(found, total)}, the first is {found[0].name}: {found[0].message}"
+
+
+def print_refused(outcomes: Sequence[Outcome], others: int) -> None:
+    """What was refused before any work, at once on stderr: the others of a sweep may take hours."""
+    if not others:
+        return
+    for failed in failures(outcomes):
+        reason = failed.message.strip().splitlines()[0]
+        print(f"refused, the other jobs go on: {failed.name}: {reason}", file=sys.stderr, flush=True)
 
 
 def print_failures(outcomes: Sequence[Outcome]) -> None:

@@ -17,7 +17,7 @@ from rat_ray.export import export
 from rat_ray.fit_stages import SUMMARIES_HERE, Fitted, check_engine
 from rat_ray.graph import Graph, NotKnownError, Walk
 from rat_ray.keys import digest_of, key_of
-from rat_ray.outcome import Failed, Outcome, check_folders, grouped
+from rat_ray.outcome import Failed, Outcome, check_folders, grouped, print_refused
 from rat_ray.output import OutFolder
 from rat_ray.planning import print_plan
 from rat_ray.progress import console, duration
@@ -217,6 +217,7 @@ def run_all(contexts: Sequence[Context]) -> list[Outcome]:
             pipeline.check()
         except InputError as error:
             outcomes[index] = _refused(pipelines.pop(index), error)
+    print_refused(outcomes, len(pipelines))
     records: list[StageRecord] = []
     for indices in grouped({index: places[index] for index in pipelines}):
         for index, outcome in _run({index: pipelines[index] for index in indices}, records).items():
