@@ -20,10 +20,11 @@ def main() -> int:
     parser.add_argument("--log", default="")
     parser.add_argument("--wait", type=float, default=0.0)
     parser.add_argument("--address", default="")
+    parser.add_argument("--use", default="always")
     given = parser.parse_args()
     store = Store(given.store)
     store.prepare()
-    settings = ClusterSettings(use="always", cpus=2, address=given.address, stall_timeout=60)
+    settings = ClusterSettings(use=given.use, cpus=2, address=given.address, stall_timeout=60)
     with Cluster(settings) as cluster:
         runs = Runs(store, cluster, quiet=True)
         stage = stage_of(given.kind, questions(store, given.rows), Trouble(given.log, wait=given.wait))
