@@ -11,7 +11,7 @@ import pytest
 from rat_ray.export import read_partitions
 from tests.commandline import everything_under, succeed
 
-pytestmark = [pytest.mark.model, pytest.mark.ray]
+pytestmark = [pytest.mark.model, pytest.mark.ray, pytest.mark.slow]
 QUESTIONS = 30
 
 

@@ -13,7 +13,7 @@ import pytest
 from rat_ray.naming import safe_name
 from tests.commandline import rat_ray, refuse, succeed
 
-pytestmark = [pytest.mark.model, pytest.mark.ray]
+pytestmark = [pytest.mark.model, pytest.mark.ray, pytest.mark.slow]
 SMALL = ["dataset.limit=6", "judge=none", "engine.chains=2", "engine.samples=200", "generator.max_tokens=6"]
 
 
