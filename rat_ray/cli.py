@@ -11,8 +11,8 @@ import re
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, cast
 
 import hydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 import rat_ray
 from rat_ray import commands
-from rat_ray.errors import InputError, StageError, did_you_mean
+from rat_ray.errors import InputError, StageError, did_you_mean, masked
 from rat_ray.naming import swept_suffix
 from rat_ray.outcome import Failed, Outcome, complaint, exit_code, failures, print_failures
 from rat_ray.settings import build, conf_dir
@@ -62,17 +62,40 @@ def main(argv: Sequence[str] | None = None) -> int:
     # `ray job stop` and a scheduler's end: leases are released and workers ended on the way out.
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
+        with contextlib.redirect_stderr(cast(IO[str], _Masked(sys.stderr))):
+            return _attempt(command, rest)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _attempt(command: str, arguments: list[str]) -> int:
+    try:
         if command not in commands.COMMANDS:
             raise InputError(f"no command {command!r}{did_you_mean(command, commands.COMMANDS)}")
-        return _run_hydra(command, _word_as_setting(command, rest))
+        return _run_hydra(command, _word_as_setting(command, arguments))
     except InputError as error:
         return _complain(error, 2)
     except StageError as error:
         return _complain(error, 1)
     except KeyboardInterrupt:
         return _complain("interrupted; what is complete is kept, run the same command again", 130)
-    finally:
-        signal.signal(signal.SIGTERM, before)
+
+
+class _Masked:
+    """stderr without credentials in addresses: what refuses a setting repeats it, Hydra all of them."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return int(self._stream.write(masked(text)))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _word_as_setting(command: str, arguments: list[str]) -> list[str]:
@@ -213,7 +236,7 @@ class Launch:
         overrides = [str(override) for override in written]
         multirun = facts.mode == RunMode.MULTIRUN
         varied = [o for o in overrides if o.lstrip("+~").partition("=")[0] in self._swept]
-        label = ", ".join(override.lstrip("+") for override in varied) or self._command
+        label = masked(", ".join(override.lstrip("+") for override in varied)) or self._command
         try:
             plain = to_plain(config)
         except OmegaConfBaseException as error:

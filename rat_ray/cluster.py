@@ -6,14 +6,16 @@ import contextlib
 import logging
 import os
 import secrets
+import signal
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rat_ray.errors import InputError
+from rat_ray.errors import InputError, masked
 from rat_ray.pool import Pool, PoolSettings, Recovery
 
 U = TypeVar("U")
@@ -73,8 +75,9 @@ class Resources:
 
 def _no_cluster(address: str, reason: str) -> str:
     return (
-        f"cluster.address={address}: no Ray cluster answers there ({reason}); start one with `ray start --head`, leave "
-        "the address empty to start a local one, or set RAY_AUTH_MODE=token where the cluster asks for a token"
+        f"cluster.address={masked(address)}: no Ray cluster answers there ({masked(reason)}); start one with "
+        "`ray start --head`, leave the address empty to start a local one, or set RAY_AUTH_MODE=token where the "
+        "cluster asks for a token"
     )
 
 
@@ -98,6 +101,20 @@ def _keep_to_loopback() -> None:
     if "RAY_AUTH_MODE" not in os.environ and "RAY_AUTH_TOKEN" not in os.environ:
         os.environ["RAY_AUTH_MODE"] = "token"
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+
+
+@contextlib.contextmanager
+def _sigterm_kept() -> Iterator[None]:
+    """Set again what SIGTERM does: `ray.init` has handlers of its own, which end the process at once, with a stack."""
+    if threading.current_thread() is not threading.main_thread():  # only there may handlers be set
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if before is not None:  # None: not set from Python
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager
@@ -150,7 +167,8 @@ class Cluster:
 
         logging.getLogger("ray").setLevel(logging.ERROR)
         if not ray.is_initialized():
-            self._init(ray, address)
+            with _sigterm_kept():
+                self._init(ray, address)
         self._connected = True
 
     def _init(self, ray: Any, address: str) -> None:

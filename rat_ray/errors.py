@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+# `://` as it is typed or as Hydra escapes it; then what stands before an `@` in the host's place. A key may hold
+# slashes: where what looks like a host goes on with a colon and no port, all up to the last `@` is taken for it.
+_CREDENTIALS = re.compile(r"(\\*:\\*/\\*/)(?:[^/\s]*@|[^/\s]*:(?!\d+(?:/|\s))[^\s]*@)")
 
 
 class InputError(Exception):
@@ -22,6 +27,11 @@ class MissingExtraError(InputError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed; install it with: pip install 'rat_ray[{extra}]'")
+
+
+def masked(text: str) -> str:
+    """The text with `***` for whatever stands before the `@` of an address: `s3://***@bucket/x`."""
+    return _CREDENTIALS.sub(r"\1***@", text)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

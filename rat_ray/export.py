@@ -244,6 +244,7 @@ def _verdict_counts(verdicts: Mapping[str, Mapping[str, Table]]) -> list[dict[st
 def read_finished(run: str, what: str, storage: StorageSettings) -> tuple[OutFiles, dict[str, Any]]:
     """The files of a finished run and its run.json. Raises InputError when it is not one."""
     out = OutFiles(run, storage)
+    out.look()
     facts = out.run()
     if facts is None:
         raise InputError(f"run={run}: no run.json there; give the out folder of a finished `rat-ray {what}`")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rat_ray.errors import InputError
-from rat_ray.output import OutFiles, below, parent_of
+from rat_ray.output import OutFiles, below, check_length, parent_of
 from rat_ray.store import StorageSettings
 
 
@@ -19,6 +19,7 @@ def local_copy(data: str, storage: StorageSettings) -> Iterator[str]:
     Raises: InputError where there is nothing; errors about the copy name the address.
     """
     if "://" not in data:
+        check_length(data)
         yield data
         return
     address = data.rstrip("/")
@@ -34,6 +35,7 @@ def local_copy(data: str, storage: StorageSettings) -> Iterator[str]:
 
 
 def _fetch(place: OutFiles, name: str, folder: Path) -> None:
+    place.look()
     inside = [file for file in place.files(name) if file.endswith(".parquet")]
     for file in inside or ([name] if name in place else []):
         target = folder / file

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rat_ray.cluster import Cluster, ClusterSettings, Resources
-from rat_ray.errors import InputError, StageError
+from rat_ray.errors import InputError, StageError, masked
 from rat_ray.export import write_fit
 from rat_ray.fetching import local_copy
 from rat_ray.fit_stages import FITS_HERE, ROWS_HERE, FitJob, Fitted, add_fits, check_engine, fit_tables, small_fits
@@ -109,12 +109,12 @@ class Fitting:
         """Write every configuration that is whole to `out`; the others are named with their reasons."""
         found = {name: walk.why(*nodes) for name, nodes in self.nodes.items()}
         failed = [
-            Failed(self.name if name == "all" else f"{self.name} {name}", failure.message, failure.bad_input)
+            Failed(self.name if name == "all" else f"{self.name} {name}", masked(failure.message), failure.bad_input)
             for name, failure in found.items()
             if failure is not None
         ]
         fitted = {name: nodes.tables(walk) for name, nodes in self.nodes.items() if found[name] is None}
-        why = {name: failure.message for name, failure in found.items() if failure is not None}
+        why = {name: masked(failure.message) for name, failure in found.items() if failure is not None}
         if not fitted:
             self.out.finish({"status": "failed", "failed": why})
             return Outcome("", tuple(failed), len(self.nodes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from rat_ray.errors import masked
 from rat_ray.seeds import rank_key
 
 MAX_NAME = 120
@@ -38,5 +39,5 @@ def swept_suffix(overrides: Sequence[str], swept: Sequence[str]) -> str:
     for override in overrides:
         key, _, value = override.lstrip("+~").partition("=")
         if key in swept and key not in ("retriever", "generator"):
-            kept.append(f"{key}_{value}")
+            kept.append(masked(f"{key}_{value}"))
     return "".join(f"-{item}" for item in sorted(kept))

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rat_ray.errors import InputError, StageError
+from rat_ray.errors import InputError, StageError, masked
 from rat_ray.progress import console
 
 
@@ -23,7 +23,7 @@ class Failed(NamedTuple):
     @classmethod
     def by(cls, name: str, error: Exception, early: bool = False) -> Failed:
         """The failure that an exception means."""
-        return cls(name, str(error), isinstance(error, InputError), early)
+        return cls(masked(name), masked(str(error)), isinstance(error, InputError), early)
 
 
 class Outcome(NamedTuple):

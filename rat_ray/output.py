@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from rat_ray.store.names import check_address
 from rat_ray.store.objects import Objects, open_objects
 
 RUN_FILE = "run.json"
+_LONGEST_NAME, _LONGEST_PATH = 255, 3000  # bytes; below a path our own folders still need room
 
 
 def below(url: str, name: str) -> str:
@@ -40,6 +42,8 @@ class OutFiles:
         text = str(url)
         check_address(text)
         self.local = "://" not in text
+        if self.local:
+            check_length(text)
         self.storage = storage or StorageSettings()
         root = str(Path(text).expanduser()) if self.local else text.rstrip("/")
         self._root = str(Path(root).resolve()) if self.local else root  # wherever the process goes
@@ -61,6 +65,11 @@ class OutFiles:
     def at(self, name: str) -> str:
         """Where a file lies, for messages."""
         return below(self.url, name)
+
+    def look(self) -> None:
+        """Raise InputError, in seconds, where a server cannot be reached or refuses us."""
+        if not self.local:
+            self.objects.look()
 
     def inside(self, name: str) -> OutFiles:
         """The files of a folder in this one."""
@@ -121,6 +130,18 @@ class OutFiles:
         for name in names if self.local else ():
             with contextlib.suppress(OSError):  # it holds other files
                 (Path(self.place) / name).parent.rmdir()
+
+
+def check_length(path: str) -> None:
+    """Raise InputError for a path that no disk takes; `exists` and its like would raise an OSError."""
+    long = [word for word in path.split("/") if len(os.fsencode(word)) > _LONGEST_NAME]
+    if long:
+        raise InputError(
+            f"{long[0][:40]}…: a name of {len(os.fsencode(long[0]))} bytes; folders and files have names of at most "
+            f"{_LONGEST_NAME}, give a shorter one"
+        )
+    if len(os.fsencode(path)) > _LONGEST_PATH:
+        raise InputError(f"{path[:40]}…: a path of {len(os.fsencode(path))} bytes; give one of at most {_LONGEST_PATH}")
 
 
 class OutFolder(OutFiles):

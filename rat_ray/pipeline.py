@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rat_ray.cluster import Cluster
 from rat_ray.datasets import DATASETS, Source, load, recall_source
-from rat_ray.errors import InputError, StageError
+from rat_ray.errors import InputError, StageError, masked
 from rat_ray.evaluate import COMPONENTS, SETTINGS, Plan, make_plan
 from rat_ray.export import export
 from rat_ray.fit_stages import SUMMARIES_HERE, Fitted, check_engine
@@ -171,9 +171,10 @@ class Pipeline:
             if failure is None:
                 results.fitted[name] = self._nodes.fits[name].tables(walk)
                 continue
-            failed.append(Failed(name, failure.message, failure.bad_input))
-            results.failed[name] = failure.message
-            results.notes.append(f"WARNING: {name} is not in the results: {_first_line(failure.message)}")
+            message = masked(failure.message)
+            failed.append(Failed(name, message, failure.bad_input))
+            results.failed[name] = message
+            results.notes.append(f"WARNING: {name} is not in the results: {_first_line(message)}")
         return [*failed, *self._allocation(walk)]
 
     def _allocation(self, walk: Walk) -> list[Failed]:
@@ -281,10 +282,16 @@ def _print_plan(pipelines: Sequence[Pipeline]) -> None:
     for pipeline in pipelines:
         graph.include(pipeline.graph)
     walk = Walk(graph)
-    walk.find(pipelines[0].store)
+    store, unreachable = pipelines[0].store, ""
+    try:
+        store.objects.look()
+    except InputError as error:
+        unreachable = masked(str(error))
+    else:
+        walk.find(store)
     missing = dict.fromkeys(text for pipeline in pipelines for text in pipeline.missing)
     configurations = sum(len(pipeline.plan.configurations) for pipeline in pipelines)
-    print_plan(graph, walk, configurations, pipelines[0].store.root, list(missing))
+    print_plan(graph, walk, configurations, store.root, [masked(text) for text in missing], unreachable)
 
 
 def _first_line(message: str) -> str:

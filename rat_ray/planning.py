@@ -4,32 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rat_ray.graph import Graph, Walk, plan_of
+from rat_ray.graph import Graph, LevelPlan, Walk, plan_of
 from rat_ray.progress import console
 
 SHOWN = 6  # labels per level of what is in the store, where not all of it is
 
 
-def print_plan(graph: Graph, walk: Walk, configurations: int, store: str, missing: Sequence[str]) -> None:
+def print_plan(
+    graph: Graph, walk: Walk, configurations: int, store: str, missing: Sequence[str], unreachable: str = ""
+) -> None:
     """Print the levels of a graph, what of it is in the store, and what must be there before it can run.
 
     walk: through the store, by `Walk.find`. What follows from something that is not there yet has no key yet.
+    unreachable: why the store could not be asked; then what is in it is not shown.
     """
     plan = plan_of(graph, walk)
-    asked = sum(row.stages for row in plan)
-    distinct, stored = sum(row.distinct for row in plan), sum(row.stored for row in plan)
-    lines = [f"{'level':<12}{'stages':>8}{'distinct':>10}{'in the store':>14}{'to make':>9}"]
+    total = LevelPlan("all", *(sum(column) for column in list(zip(*plan, strict=True))[1:]))
+    lines = [
+        f"{'level':<12}{'stages':>8}{'distinct':>10}" + ("" if unreachable else f"{'in the store':>14}{'to make':>9}")
+    ]
     for row in plan:
-        left = row.distinct - row.stored
-        lines.append(f"{row.level:<12}{row.stages:>8}{row.distinct:>10}{row.stored:>14}{left:>9}")
-        if row.stored and left:
+        lines.append(_line(row, bool(unreachable)))
+        if 0 < row.stored < row.distinct:
             lines.append(f"    in the store: {_labels(graph, walk, row.level)}")
-    lines.append(f"{'all':<12}{asked:>8}{distinct:>10}{stored:>14}{distinct - stored:>9}")
+    lines.append(_line(total, bool(unreachable)))
+    if unreachable:
+        lines.append(f"the store cannot be reached, so what is in it is not known: {unreachable}")
     lines.append(f"{configurations} configurations; store: {store}; a dry run: nothing was opened, made or written")
     lines += [f"not there yet: {text}" for text in missing]
     screen = console()
     for line in lines:
         screen.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _line(row: LevelPlan, unreachable: bool) -> str:
+    stored = "" if unreachable else f"{row.stored:>14}{row.distinct - row.stored:>9}"
+    return f"{row.level:<12}{row.stages:>8}{row.distinct:>10}{stored}"
 
 
 def _labels(graph: Graph, walk: Walk, level: str) -> str:

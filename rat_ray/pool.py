@@ -8,6 +8,7 @@ death: a unit whose process died is tried alone, so that the blame is exact; a n
 from __future__ import annotations
 
 import re
+import socket
 import sys
 import time
 from collections import deque
@@ -23,6 +24,7 @@ C = TypeVar("C", contravariant=True)
 
 IN_FLIGHT = 2  # units per actor: one runs, one waits, so that no actor idles between two
 LOSSES = 20  # how often a unit may be lost with its node or its connection before the job ends
+HEAD_SECONDS = 20.0  # for which the cluster's head may be silent
 STARTS = 3  # how many actors in a row may fail to start
 RESIZE_SECONDS = 5.0  # how often the pool looks whether the cluster has grown
 REPORT_SECONDS = 60.0  # how often a stage without progress says so
@@ -54,6 +56,7 @@ class _Work(Generic[U]):
     unit: U
     group: Hashable
     suspect: bool = False  # it, or what it was cut from, killed a process
+    again: bool = False  # it was handed out before
     deaths: int = 0
     losses: int = 0
 
@@ -109,6 +112,9 @@ class Pool(Generic[U, R]):
         self._members: list[_Member[U]] = []
         self._failed_starts = 0
         self._resized = 0.0
+        self._progress = time.monotonic()
+        self._answered = time.monotonic()  # when the cluster's head last did
+        self._worked: set[Hashable] = set()  # groups of which something was done
         for unit in units:
             self._enqueue(_Work(unit, group(unit)))
 
@@ -121,7 +127,7 @@ class Pool(Generic[U, R]):
         import ray
 
         runner = ray.put(self._make_runner)
-        progress = reported = time.monotonic()
+        self._progress = self._answered = reported = time.monotonic()
         try:
             while self._outstanding():
                 self._resize(ray, runner)
@@ -131,20 +137,22 @@ class Pool(Generic[U, R]):
                 if not refs:
                     time.sleep(0.2)
                 for ref in ready:
-                    progress = reported = time.monotonic()
                     yield from self._take(ray, ref)
                 now = time.monotonic()
-                if now - progress > self._settings.stall_timeout:
+                waited = now - self._progress
+                if waited > self._settings.stall_timeout:
                     raise StageError(
-                        f"{self._title}: {self._state(now - progress)}; given up after cluster.stall_timeout="
-                        f"{self._settings.stall_timeout:g} s. What is complete is kept: run the same command again"
+                        f"{self._title}: {self._state(waited)}; given up after cluster.stall_timeout="
+                        f"{self._settings.stall_timeout:g} s. What is complete is kept: run the same command again, "
+                        "with a longer cluster.stall_timeout or a smaller range_rows if the ranges are only slow"
                     )
-                if now - reported > REPORT_SECONDS:
+                if now - max(reported, self._progress) > REPORT_SECONDS:
                     reported = now
-                    self._say(self._state(now - progress))
+                    self._say(self._state(waited))
         finally:
-            for member in self._members:
-                ray.kill(member.actor)
+            if time.monotonic() - self._answered < HEAD_SECONDS:  # without its head the cluster takes no orders
+                for member in self._members:
+                    ray.kill(member.actor)
 
     def drop(self, unwanted: Callable[[U], bool]) -> None:
         """Forget the units that were not handed out yet and are no longer wanted."""
@@ -156,7 +164,7 @@ class Pool(Generic[U, R]):
 
     def _enqueue(self, work: _Work[U], first: bool = False) -> None:
         if work.suspect:
-            self._suspects.append(work)
+            self._suspects.appendleft(work)
             return
         queue = self._queues.setdefault(work.group, deque())
         queue.appendleft(work) if first else queue.append(work)
@@ -172,6 +180,8 @@ class Pool(Generic[U, R]):
         if self._members and now - self._resized < RESIZE_SECONDS:
             return
         self._resized = now
+        if not self._head_answers(ray, now):
+            return
         wanted = min(self._settings.size(), self._outstanding())
         if wanted <= len(self._members):
             return
@@ -179,6 +189,21 @@ class Pool(Generic[U, R]):
         for _ in range(wanted - len(self._members)):
             actor = actor_class.remote(runner)
             self._members.append(_Member(actor, actor.where.remote()))
+
+    def _head_answers(self, ray: Any, now: float) -> bool:
+        """Whether the head still listens. Raises StageError in time: Ray would end the process without a word."""
+        host, _, port = str(ray.get_runtime_context().gcs_address).rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=2).close()
+        except (OSError, ValueError):
+            if now - self._answered > HEAD_SECONDS:
+                raise StageError(
+                    f"{self._title}: the head of the cluster at {host}:{port} does not answer any more; what is "
+                    "complete is kept: run the same command again when there is a cluster"
+                ) from None
+            return False
+        self._answered = now
+        return True
 
     def _assign(self) -> None:
         for depth in range(1, IN_FLIGHT + 1):  # everybody gets a first unit before anybody gets a second
@@ -192,14 +217,19 @@ class Pool(Generic[U, R]):
                     if not member.running:
                         member.since = time.monotonic()
                     member.group = work.group
-                    again = bool(work.deaths or work.losses)
+                    again = work.again or work.deaths > 0
                     member.running[member.actor.run.remote(work.unit, again)] = work
 
     def _next_for(self, member: _Member[U]) -> _Work[U] | None:
-        """The next unit: of the member's own group, else of the group with most units per actor; suspects last, and
-        alone on their actor, so that it is known who killed it."""
+        """The next unit: of the member's own group, else of the group with most units per actor.
+
+        Suspects are done alone on their actor, so that it is known who killed it, and last, unless nothing of their
+        group was ever done: then it may be no matter of theirs, which is found out first.
+        """
         if any(work.suspect for work in member.running.values()):
             return None
+        if self._suspects and not member.running and self._suspects[0].group not in self._worked:
+            return self._suspects.popleft()
         own = self._queues.get(member.group)
         if own:
             return own.popleft()
@@ -226,9 +256,11 @@ class Pool(Generic[U, R]):
             found.node, found.host = value
             found.starting = None
             self._failed_starts = 0
+            self._progress = time.monotonic()
             return
         work = found.running.pop(ref)
-        found.since = time.monotonic()
+        found.since = self._progress = time.monotonic()
+        self._worked.add(work.group)
         for unit in self._recovery.finished(work.unit, value):
             self._enqueue(_Work(unit, self._group(unit)), first=True)
         yield value
@@ -239,15 +271,17 @@ class Pool(Generic[U, R]):
         self._resized = 0.0
         ray.kill(member.actor)  # where only the connection was lost
         reason = _reason(error)
-        node_lost = not isinstance(error, ray.exceptions.ActorDiedError) or _node_is_gone(ray, member.node, str(error))
-        if member.starting and not node_lost:
-            self._failed_starts += 1
-            if self._failed_starts >= STARTS:
-                raise StageError(f"{self._title}: {STARTS} workers in a row could not start: {reason}") from error
+        gone = _node_is_gone(ray, member.node, str(error))
+        if member.starting and not gone:
+            self._not_started(reason)
+            return
+        blamed = (ray.exceptions.ActorDiedError, ray.exceptions.OutOfMemoryError, ray.exceptions.RayTaskError)
+        node_lost = gone or not isinstance(error, blamed)
         lost = list(member.running.values())
         if lost:
+            self._progress = time.monotonic()
             what = f"the node {member.host} was lost" if node_lost else "a worker died"
-            self._say(f"{what} at {lost[0].unit} ({reason}); the work is tried again")
+            self._say(f"{what} at {lost[0].unit} ({reason})")
         for position, work in enumerate(lost):
             if position or node_lost:
                 self._put_back(work, reason, counts=not position)
@@ -256,13 +290,22 @@ class Pool(Generic[U, R]):
             instead = self._recovery.died(work.unit, work.deaths, reason)
             if instead is None:
                 work.suspect = True
-                self._enqueue(work)
+                self._suspects.insert(1, work)  # after the one that is next, which may show whether anything works
                 continue
-            for unit in instead:
+            for unit in reversed(instead):
                 self._enqueue(_Work(unit, work.group, suspect=True))
+
+    def _not_started(self, reason: str) -> None:
+        """An actor did not come up. Others may work; where none does, `STARTS` in a row are enough."""
+        self._resized = time.monotonic()  # no new one before the next look at the cluster
+        self._failed_starts += 1
+        self._say(f"a worker could not start ({reason})")
+        if self._failed_starts >= STARTS and all(member.starting for member in self._members):
+            raise StageError(f"{self._title}: {STARTS} workers in a row could not start: {reason}")
 
     def _put_back(self, work: _Work[U], reason: str, counts: bool) -> None:
         work.losses += int(counts)
+        work.again = True
         if work.losses > LOSSES:
             raise StageError(f"{self._title}: {work.unit} was lost {work.losses} times with its node ({reason})")
         self._enqueue(work, first=True)

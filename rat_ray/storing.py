@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from rat_ray.errors import InputError, did_you_mean
+from rat_ray.errors import InputError, StageError, did_you_mean
 from rat_ray.export import read_finished
 from rat_ray.output import below
 from rat_ray.progress import console
@@ -17,6 +17,7 @@ from rat_ray.store import StorageSettings, Store
 from rat_ray.store.gc import Folder, Survey, folders_of, remove, survey
 from rat_ray.store.show import (
     Known,
+    Unreadable,
     explain,
     fit,
     read_tables,
@@ -98,30 +99,46 @@ def _show(store: Store, job: StoreSettings, wanted: list[str], screen: Console) 
     folders, _ = folders_of(store.objects)
     if not folders:
         raise InputError(f"store={store.root}: there are no tables; is it the store= of a run?")
-    known = read_tables(store, [folder for folder in folders if folder.finished])
+    known, broken = read_tables(store, [folder for folder in folders if folder.finished])
+    unfinished = [folder for folder in folders if not folder.finished and folder.rows]
     if wanted:
-        known = _needed(known, wanted, store)
+        known, broken = _needed(known, broken, wanted, store)
+        unfinished = []
     if job.key is not None:
-        _say(screen, _explained(known, job.key))
+        _say(screen, _explained(known, broken, job.key))
         return
-    chosen = [one for one in known if job.table in (None, one.table)]
-    if not chosen:
-        raise InputError(
-            f"table={job.table}: no such table here{did_you_mean(str(job.table), {o.table for o in known})}"
+    if job.table is not None:
+        _check_table(job.table, [*known, *broken, *unfinished])
+        known, broken, unfinished = (
+            [one for one in known if one.table == job.table],
+            [one for one in broken if one.table == job.table],
+            [one for one in unfinished if one.table == job.table],
         )
-    many = job.table is None and len(chosen) > LISTED
-    _say(screen, summary_lines(chosen) if many else table_lines(chosen, WIDTH))
+    many = job.table is None and len(known) > LISTED
+    if known:
+        _say(screen, summary_lines(known) if many else table_lines(known, WIDTH))
+    elif not broken:
+        _say(screen, ["no table is finished here"])
     if many:
         _say(screen, ["", "table=NAME lists the tables of one kind, key=KEY explains one"])
-    if not wanted:
-        _say(screen, _unfinished_lines([folder for folder in folders if not folder.finished and folder.rows]))
+    _say(screen, [f"cannot be read: {one.why}" for one in broken])
+    _say(screen, _unfinished_lines(unfinished))
     _say(screen, [f"store: {store.root}"])
 
 
-def _needed(known: list[Known], wanted: list[str], store: Store) -> list[Known]:
-    """The tables with these keys, and whatever those were made from."""
+def _check_table(name: str, there: Sequence[Known | Unreadable | Folder]) -> None:
+    names = {one.table for one in there}
+    if name not in names:
+        raise InputError(f"table={name}: no such table here{did_you_mean(name, names)}")
+
+
+def _needed(
+    known: list[Known], broken: list[Unreadable], wanted: list[str], store: Store
+) -> tuple[list[Known], list[Unreadable]]:
+    """Of each, those with these keys, and whatever they were made from."""
     by_key = {one.key: one for one in known}
-    missing = [key for key in wanted if key not in by_key]
+    unread = {one.key for one in broken}
+    missing = [key for key in wanted if key not in by_key and key not in unread]
     if missing:
         raise InputError(
             f"store={store.root}: {len(missing)} of the run's {len(wanted)} tables are not there, the first is "
@@ -132,13 +149,16 @@ def _needed(known: list[Known], wanted: list[str], store: Store) -> list[Known]:
     while waiting:
         key = waiting.pop()
         if key not in found and key in by_key:
-            found.add(key)
             waiting += [given.key for given in by_key[key].inputs]
-    return [one for one in known if one.key in found]
+        found.add(key)
+    return [one for one in known if one.key in found], [one for one in broken if one.key in found]
 
 
-def _explained(known: list[Known], beginning: str) -> list[str]:
+def _explained(known: list[Known], broken: list[Unreadable], beginning: str) -> list[str]:
     found = [one for one in known if one.key.startswith(beginning)]
+    unread = [one for one in broken if one.key.startswith(beginning)]
+    if unread and not found:
+        raise StageError(unread[0].why)
     if not found:
         raise InputError(f"key={beginning}: no table's key begins so; `rat-ray store show` lists them")
     if len(found) > 1:

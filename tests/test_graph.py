@@ -16,6 +16,7 @@ from rat_ray.graph import LEVELS, Graph, Import, NotKnownError, Tables, Walk, pl
 from rat_ray.keys import digest_of
 from rat_ray.stage import Runs, Stage
 from rat_ray.store import Store
+from tests.servers import free_port
 from tests.workers import Echo, EchoSettings
 
 ROWS = pa.table(
@@ -176,6 +177,24 @@ def test_the_27_configurations_are_planned_with_nothing_there(
     assert "dataset hotpotqa: dataset.path=data/hotpotqa: there is no such folder" in printed
     assert ("no backend of kind 'vllm'" in printed) == (experiment == "paper")
     assert not list(tmp_path.iterdir()), "a dry run writes nothing"
+
+
+@pytest.mark.parametrize("store", ["file", "file/below", "s3://nowhere/x"])
+def test_a_dry_run_says_that_the_store_cannot_be_reached(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    (tmp_path / "file").write_text("mine")
+    storage = [f"storage.endpoint=http://127.0.0.1:{free_port()}", "storage.region=us-east-1", "storage.patience=0.5"]
+    assert main(["evaluate", "dry_run=true", f"store={store}", *storage]) == 0
+    printed = capsys.readouterr().out
+    [said] = [line for line in printed.splitlines() if "the store cannot be reached" in line]
+    assert ("no connection" if "://" in store else "Not a directory") in said
+    assert "in the store" not in printed.splitlines()[0]
+    assert ["fit", "1", "1"] in [line.split() for line in printed.splitlines()]
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_what_is_missing_is_told_before_any_work(

@@ -6,7 +6,9 @@ import ast
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
 import threading
 import uuid
 from collections.abc import Iterator
@@ -14,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.commandline import command, everything_under, rat_ray
-from tests.servers import Access, moto
+from rat_ray.errors import masked
+from tests.commandline import command, everything_under, rat_ray, refuse_here
+from tests.servers import REGION, Access, free_port, moto
 
 PACKAGE = Path(__file__).resolve().parents[1] / "rat_ray"
 PLANTED = "PLANTEDsecretKEYthatMUSTnotAPPEAR0123456"
@@ -127,3 +130,108 @@ def test_an_address_that_is_none_is_refused_and_holds_no_key(labels: Path, store
     assert done.returncode == 2, done.stdout + done.stderr
     assert re.search(r"^error: ", done.stderr)
     assert "PLANTED" not in done.stderr.replace(store, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("s3://AK:PLANTED@b/x.csv", "s3://***@b/x.csv"),
+        (r"s3\://AK\:PLANTED@b/x.csv", r"s3\://***@b/x.csv"),
+        ("['data=s3://AK:PLAN/TED@b/x', 'ray://PLANTED@h:1']", "['data=s3://***@b/x', 'ray://***@h:1']"),
+        ("s3://b/user@x: http://127.0.0.1:9000/a@b", "s3://b/user@x: http://127.0.0.1:9000/a@b"),
+    ],
+)
+def test_what_stands_before_the_host_is_masked(text: str, shown: str) -> None:
+    assert masked(text) == shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "data=s3://AK:PLANTED@b/x.csv", "out=o"],
+        ["fit", "data=s3://AK:PLAN/TEDPLANTED@b/x.csv", "out=o"],
+        ["fit", "-m", "data=s3://AK:PLANTED@b/x.csv,s3://AK:PLANTED@b/y.csv", "hydra/launcher=basic", "out=o"],
+        ["fit", "-m", r"data=s3\://AK\:PLANTED@b/x.csv,none.csv", "out=o"],
+        ["fit", *FIT, "cluster.use=always", "cluster.address=ray://u:PLANTED@127.0.0.1:1", "out=o"],
+        ["evaluate", "dataset=files", "dataset.path=s3://AK:PLANTED@b/x", "out=o"],
+        ["report", "run=s3://AK:PLANTED@b/x"],
+    ],
+)
+def test_refusals_repeat_no_credentials(
+    labels: Path, arguments: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    assert "PLANTED" not in refuse_here(*arguments, cwd=labels)
+    printed = capfd.readouterr()
+    assert "PLANTED" not in printed.out + printed.err
+    for path in labels.rglob("*"):
+        assert "PLANTED" not in str(path)
+        assert not path.is_file() or b"PLANTED" not in path.read_bytes(), path
+
+
+def test_a_sweep_with_a_refused_job_writes_no_credentials(labels: Path) -> None:
+    swept = "data=labels.csv,s3://AK:PLANTED@b/x.csv"
+    done = rat_ray("fit", "-m", *FIT[1:], swept, "cluster.use=never", "out=o", cwd=labels)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "data=s3://***@b/x.csv" in done.stdout + done.stderr
+    assert "data=s3://***@b/x.csv" in (labels / "o" / "run.json").read_text()
+    assert "PLANTED" not in done.stdout + done.stderr
+    assert not [path for path in labels.rglob("*") if path.is_file() and b"PLANTED" in path.read_bytes()]
+
+
+def test_an_endpoint_of_the_environment_holds_no_credentials(labels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://u:PLANTED@127.0.0.1:{free_port()}")
+    said = refuse_here("fit", *FIT, "out=s3://results/x", "storage=s3", f"storage.region={REGION}", cwd=labels)
+    assert "AWS_ENDPOINT_URL_S3" in said
+    assert "PLANTED" not in said
+
+
+@pytest.mark.parametrize("arguments", [["report", "run="], ["compare", "out=o", "run="], ["fit", "out=o", "data="]])
+def test_a_place_to_read_that_cannot_be_reached_is_bad_input(
+    server: Access, labels: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    *before, last = arguments
+    nothing = [f"storage.endpoint=http://127.0.0.1:{free_port()}", f"storage.region={REGION}", "storage.patience=0.5"]
+    assert "no connection" in refuse_here(*before, f"{last}s3://results/x/y.csv", *nothing, cwd=labels)
+    assert "there is no bucket" in refuse_here(*before, f"{last}s3://nowhere/x/y.csv", *server.overrides(), cwd=labels)
+    for name in server.environment():
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(labels / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(labels / "none"))
+    assert "no credentials" in refuse_here(*before, f"{last}s3://results/z/y.csv", *server.overrides(), cwd=labels)
+
+
+CONNECTED = """
+import sys
+from rat_ray import cli, cluster
+connect = cluster.Cluster.connect
+def told(self):
+    connect(self)
+    print("connected", flush=True)
+cluster.Cluster.connect = told
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.ray
+def test_sigterm_while_ray_runs_ends_the_job_in_order(labels: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    long = ["fit", *FIT[:2], "engine.samples=200000", "cluster.use=always", "cluster.cpus=1", "out=out"]
+    with subprocess.Popen(
+        [sys.executable, "-c", CONNECTED, *long],
+        cwd=labels, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as job:  # fmt: skip
+        assert job.stdout is not None
+        try:
+            assert any(line == "connected\n" for line in job.stdout), job.stderr and job.stderr.read()
+            job.send_signal(signal.SIGTERM)
+            _, shouted = job.communicate(timeout=120)
+        finally:
+            job.kill()
+    assert job.returncode == 128 + signal.SIGTERM, shouted
+    assert "SIGTERM" not in shouted
+    assert "Traceback" not in shouted
+    assert not list((labels / "out").rglob("*.lease"))

@@ -71,7 +71,12 @@ class Batch:
         if unequal:
             raise StageError(f"{stage.label}: inputs of {rows} rows and of {unequal} cannot be row-aligned")
         wanted = max(rows, 1) if stage.rows == "whole" else stage.resources.range_rows or DEFAULT_RANGE_ROWS
-        return self._store.fix_ranges(stage.table, key, cut(rows, wanted))
+        found = self._store.fix_ranges(stage.table, key, cut(rows, wanted))
+        ends = [0, *(stop for _, stop in found)]
+        if ends[-1] != rows or any(start != end for (start, _), end in zip(found, ends[:-1], strict=True)):
+            where = self._store.where(stage.table, key)
+            raise StageError(f"{where}/ranges.json does not cover its {rows} rows; delete {where} and run again")
+        return found
 
     # --- doing --------------------------------------------------------------------------------------------------
 
@@ -114,13 +119,18 @@ class Batch:
         pool: Pool[Unit, Receipt] = cluster.pool(
             title, units, lambda unit: groups[unit.stage], make_runner, recovery, resources
         )
-        for receipt in pool.receipts():
-            yield from self._take(receipt)
-            for index, message in recovery.given_up.items():
-                self._fail(index, message, False)
-            failed = {index for index, one in enumerate(self._all) if one.failure is not None}
-            if failed:
-                pool.drop(lambda unit, failed=failed: unit.stage in failed)  # type: ignore[misc]
+        try:
+            for receipt in pool.receipts():
+                yield from self._take(receipt)
+                for index, message in recovery.given_up.items():
+                    self._fail(index, message, False)
+                failed = {index for index, one in enumerate(self._all) if one.failure is not None}
+                if failed:
+                    pool.drop(lambda unit, failed=failed: unit.stage in failed)  # type: ignore[misc]
+        except StageError as error:  # stalled, or the cluster is lost: what is whole is committed all the same
+            for index in {unit.stage for unit in units}:
+                if any(bounds not in self._all[index].parts for bounds in self._all[index].ranges):
+                    self._fail(index, str(error), False)
         for index, message in recovery.given_up.items():
             self._fail(index, message, False)
 
@@ -176,7 +186,7 @@ class Batch:
             "rows_in": stage.num_rows,
             "reused_rows": stage.num_rows - one.fresh_rows,
             "errors": errors if stage.has_errors else None,
-            "seed": seed,
+            "seed": getattr(stage.settings, "seed", seed),
             "started": began.isoformat(),
             "hosts": sorted(one.hosts),
             "worker_seconds": round(one.seconds, 3),

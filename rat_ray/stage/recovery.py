@@ -6,13 +6,15 @@ to the range's part.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from rat_ray.stage.stage import Stage
 from rat_ray.stage.units import JOIN, LOST, PART, PIECE, Receipt, Unit
 
 _MEMORY = "give the worker more memory (resources.*.memory_mb) if it may lack that"
+_NO_ROW = "no row of it could be done: every process died, so it is not these rows but the worker"
+MOST_DEAD = 10  # ranges of a stage of which nothing was ever done
 MOST_LOST = 100  # rows of one stage: more than that is no matter of single rows
 
 
@@ -28,6 +30,7 @@ class Recovery:
         self._tries = tries
         self._works = set(begun)  # stages whose worker was made and did something
         self._lost: Counter[int] = Counter()
+        self._died: defaultdict[int, set[int]] = defaultdict(set)  # by stage: the ranges tried often enough in vain
         self._waiting: dict[tuple[int, int, int], set[tuple[int, int]]] = {}
         self._done: dict[tuple[int, int, int], set[tuple[int, int]]] = {}
         self.given_up: dict[int, str] = {}  # by stage: what cannot be done, where rows cannot carry an error
@@ -43,6 +46,9 @@ class Recovery:
         if deaths < enough:
             return None
         stage = self._stages[unit.stage]
+        self._died[unit.stage].add(unit.start)
+        if unit.stage not in self._works and len(self._died[unit.stage]) >= MOST_DEAD:
+            return self._give_up(stage, unit, _NO_ROW, reason)
         if unit.kind in (LOST, JOIN) or not stage.can_lose_rows:
             self.given_up.setdefault(unit.stage, self._gave_up(stage, unit, deaths, reason))
             return []
@@ -63,11 +69,13 @@ class Recovery:
         rows = unit.high - unit.low
         self._lost[unit.stage] += rows
         if unit.stage not in self._works and rows < stage.num_rows:
-            why = "no row of it could be done: every process died, so it is not these rows but the worker"
-        elif self._lost[unit.stage] > max(rows, MOST_LOST):
+            return self._give_up(stage, unit, _NO_ROW, reason)
+        if self._lost[unit.stage] > max(rows, MOST_LOST):
             why = f"more than {MOST_LOST} rows killed their worker, which is no matter of single rows"
-        else:
-            return [unit._replace(kind=LOST, reason=f"killed its worker {deaths} times: {reason}")]
+            return self._give_up(stage, unit, why, reason)
+        return [unit._replace(kind=LOST, reason=f"killed its worker {deaths} times: {reason}")]
+
+    def _give_up(self, stage: Stage, unit: Unit, why: str, reason: str) -> list[Unit]:
         self.given_up.setdefault(unit.stage, f"{stage.label}: {why} ({reason}); {_MEMORY}")
         return []
 

@@ -18,6 +18,8 @@ from rat_ray.store import Part, Store, Table
 from rat_ray.store.local import disk_full, is_full
 from rat_ray.store.pieces import has_piece, read_pieces, remove_pieces, write_piece
 
+LONGEST = 20_000  # characters of an error's own words
+
 
 class StageRunner:
     """Made once per process. A stage's worker is made at its first unit and kept while units ask for an equal one."""
@@ -39,10 +41,11 @@ class StageRunner:
             part, errors = self._run(unit, again)
         except (InputError, StageError) as error:
             return Receipt(unit, failure=str(error), bad_input=isinstance(error, InputError))
-        except Exception as error:
-            where = self._where(unit)
-            text = f"{where} failed: {type(error).__name__}: {error}\n{traceback.format_exc()}"
-            return Receipt(unit, failure=text)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # libraries in Rust raise panics that are no Exception
+            text = f"{self._where(unit)} failed: {type(error).__name__}: {str(error)[:LONGEST]}"
+            return Receipt(unit, failure=f"{text}\n{traceback.format_exc()[-LONGEST:]}")
         return Receipt(unit, part, errors, time.monotonic() - began, socket.gethostname())
 
     def _where(self, unit: Unit) -> str:
@@ -54,14 +57,20 @@ class StageRunner:
         if again or unit.kind == JOIN:  # it may have been made, and its answer lost: never make it twice
             done = self._store.find_part(stage.table, key, *bounds)
             if done is not None:
-                return done, errors_in(self._store, stage, key, done)
+                return (None, 0) if unit.kind in (PIECE, LOST) else (done, errors_in(self._store, stage, key, done))
         if stage.schema is None:
             return self._write_files(stage, key, unit), 0
         if unit.kind in (PIECE, LOST):
             if not has_piece(self._store, folder, bounds, inner):
                 write_piece(self._store, folder, bounds, inner, self._make(stage, unit), stage.schema)
             return None, 0
-        made = self._joined(stage, key, unit) if unit.kind == JOIN else self._make(stage, unit)
+        try:
+            made = self._joined(stage, key, unit) if unit.kind == JOIN else self._make(stage, unit)
+        except FileNotFoundError:  # its pieces: joined a moment ago by a process that we had given up
+            done = self._store.find_part(stage.table, key, *bounds)
+            if done is None:
+                raise
+            return done, errors_in(self._store, stage, key, done)
         part = self._store.write_part(stage.table, key, unit.start, unit.stop, made, stage.schema)
         if unit.kind == JOIN:
             remove_pieces(self._store, folder, bounds)

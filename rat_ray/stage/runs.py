@@ -52,14 +52,22 @@ class Runs:
         found: dict[str, Table | StageFailure] = {}
         todo: dict[str, Stage] = {}
         for key, index in sorted(unique.items(), key=lambda item: item[1]):
-            table = self.store.find(stages[index].table, key)
-            if table is None:
+            there = self._find(stages[index], key)
+            if there is None:
                 todo[key] = stages[index]
             else:
-                found[key] = self._reused(stages[index], table)
+                found[key] = there
         if todo:
             found.update(self._share(todo, title, small))
         return [found[key] for key in keys]
+
+    def _find(self, stage: Stage, key: str) -> Table | StageFailure | None:
+        """The committed table, why it cannot be read, or None where there is none."""
+        try:
+            table = self.store.find(stage.table, key)
+        except StageError as error:
+            return StageFailure(stage.label, str(error), False)
+        return None if table is None else self._reused(stage, table)
 
     def _reused(self, stage: Stage, table: Table) -> Table:
         rows = int(table.manifest.get("rows_in", table.num_rows))
@@ -80,9 +88,10 @@ class Runs:
                         leases[key] = lease
                     else:
                         waiting.holders[key] = f"{stage.label} is being made by {lease}"
-                    table = self.store.find(stage.table, key)  # its maker may have finished a moment ago
-                    if table is not None:
-                        found[key] = self._reused(todo.pop(key), table)
+                    there = self._find(stage, key)  # its maker may have finished a moment ago
+                    if there is not None:
+                        found[key] = there
+                        del todo[key]
                 mine = {key: stage for key, stage in todo.items() if key in leases}
                 if mine:
                     found.update(self._make(mine, title, small))

@@ -9,7 +9,6 @@ run needs any more is no garbage: nothing here knows what is needed. Names that 
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,19 +17,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rat_ray.errors import StageError
-from rat_ray.store.lease import LEASES, Lease
+from rat_ray.store.lease import LEASES, WRITERS, Lease, claimed_seconds
 from rat_ray.store.names import split_address
-from rat_ray.store.objects import Entry, Objects
+from rat_ray.store.objects import Entry, Objects, UnreadableError
 from rat_ray.store.parts import FILES, parse_part
 from rat_ray.store.store import MANIFEST, RANGES, Store
+from rat_ray.store.table import Table
 
 if TYPE_CHECKING:
     from rat_ray.store.s3_client import S3Client
 
-PART, FILE, PIECE, SCRATCH, LEASE, UPLOAD, BOUNDS = "part", "file", "piece", "scratch", "lease", "upload", "ranges"
+PART, FILE, PIECE, SCRATCH = "part", "file", "piece", "scratch"
+LEASE, UPLOAD, BOUNDS, LOCK = "lease", "upload", "ranges", "lock"
 _FOLDER = re.compile(r"^([A-Za-z0-9_]+)/([0-9a-f]{32})/(.+)$")
 _KINDS = (
     (SCRATCH, re.compile(r"^(\.tmp-[0-9a-f]{32}|\.scratch-[0-9a-f]{32}/.+)$")),
+    (LOCK, re.compile(r"^\.lock$")),  # of disks that know no hard links, see local.py
     (LEASE, re.compile(rf"^{re.escape(LEASES)}/([0-9a-f]{{32}}\.json|\.tmp-[0-9a-f]{{32}})$")),
     (PIECE, re.compile(r"^piece-\d{12}-\d{12}-\d{12}-\d{12}\.parquet$")),
     (FILE, re.compile(r"^part-\d{12}-\d{12}-\d+-[0-9a-f]{16}/.+$")),
@@ -38,6 +40,8 @@ _KINDS = (
 _AT_THE_ROOT = re.compile(
     r"^(\.tmp-[0-9a-f]{32}|\.probe/[0-9a-f]{32}|\.writer/([0-9a-f]{32}\.json|\.tmp-[0-9a-f]{32}))$"
 )
+
+_ALIVE = 600.0  # seconds for which gc takes any claim for a live one, at least
 
 
 class Folder(NamedTuple):
@@ -66,7 +70,8 @@ class Folder(NamedTuple):
 
     @property
     def finished(self) -> bool:
-        return any(entry.name == MANIFEST for entry in self.entries)
+        """Whether there is a manifest, be it a damaged one."""
+        return any(entry.name == MANIFEST or entry.name.startswith(f"{MANIFEST}/") for entry in self.entries)
 
     @property
     def rows(self) -> int:
@@ -123,11 +128,13 @@ def survey(store: Store, older_than: float) -> Survey:
     folders, outside = folders_of(objects)
     result = Survey([], [], [], now)
     live = {folder.where for folder in folders if _live_lease(store, folder, now)}
-    for folder in folders:
-        _look(store, folder, limit, folder.where in live, result)
+    kept = live | {folder.where for folder in folders if not _look(store, folder, limit, folder.where in live, result)}
     old = [entry for entry in outside if entry.modified < limit and _AT_THE_ROOT.match(entry.name)]
+    if any(_is_live(store, entry.name, entry, now) for entry in old if _root_kind(entry.name) == LEASE):
+        result.kept.append("the store itself: a job is its only writer")
+        old = [entry for entry in old if _root_kind(entry.name) != LEASE]
     result.garbage.extend(Garbage(_root_kind(entry.name), "", entry.name, entry.size, entry.modified) for entry in old)
-    result.garbage.extend(one for one in _uploads(store) if one.modified < limit and one.folder not in live)
+    result.garbage.extend(one for one in _uploads(store) if one.modified < limit and one.folder not in kept)
     return result
 
 
@@ -150,44 +157,53 @@ def store_clock(objects: Objects) -> float:
         objects.delete([name])
 
 
-def _look(store: Store, folder: Folder, limit: float, live: bool, result: Survey) -> None:
-    """Add what of one folder is garbage."""
+def _look(store: Store, folder: Folder, limit: float, live: bool, result: Survey) -> bool:
+    """Add what of one folder is garbage. False: nothing in it may be touched."""
     where = folder.where
     if not any(entry.modified < limit for entry in folder.entries):
-        return
+        return True
     if live:
         result.kept.append(f"{folder.short}: a job is at work on it")
-        return
-    if not folder.finished:
+        return False
+    try:
+        table = _table_in(store, folder)
+    except UnreadableError:
+        result.kept.append(f"{folder.short}: its manifest cannot be read, so nothing in it is removed")
+        return False
+    if table is None:
         if folder.newest < limit and any(_kind(entry.name) for entry in folder.entries):
             result.unfinished.append(folder)
-        return
-    named = _named(store, where)
-    if named is None:
-        result.kept.append(f"{folder.short}: its manifest cannot be read, so nothing in it is removed")
-        return
+        return True
+    named = _named(table)
     for entry in folder.entries:
         kind = _kind(entry.name)
         if kind and entry.modified < limit and entry.name not in named and entry.name.split("/")[0] not in named:
             result.garbage.append(Garbage(kind, where, f"{where}/{entry.name}", entry.size, entry.modified))
+    return True
+
+
+def _table_in(store: Store, folder: Folder) -> Table | None:
+    """The table of a folder; None: it is unfinished. Raises UnreadableError."""
+    table = store.find(folder.table, folder.key)
+    if table is None and folder.finished:
+        raise UnreadableError(f"{folder.where}: its manifest has gone while it was read")
+    return table
 
 
 def _live_lease(store: Store, folder: Folder, now: float) -> bool:
-    return any(_kind(entry.name) == LEASE and now - entry.modified <= _alive(store) for entry in folder.entries)
+    claims = [entry for entry in folder.entries if _kind(entry.name) == LEASE]
+    return any(_is_live(store, f"{folder.where}/{entry.name}", entry, now) for entry in claims)
 
 
-def _alive(store: Store) -> float:
-    """Seconds for which a claim counts: other jobs may have set a longer `lease_seconds` than ours."""
-    return max(store.storage.lease_seconds, 600.0)
+def _is_live(store: Store, name: str, claim: Entry, now: float) -> bool:
+    """Whether a claim counts: other jobs may have set a longer `lease_seconds` than ours, then their claims say so."""
+    age = now - claim.modified
+    return age <= max(store.storage.lease_seconds, _ALIVE) or age <= claimed_seconds(store.objects, name)
 
 
-def _named(store: Store, where: str) -> set[str] | None:
-    """What a manifest names in its folder: parts, and the folders of files beside their lists; None: unreadable."""
-    try:
-        manifest = json.loads(store.objects.get(f"{where}/{MANIFEST}"))
-        parts = {str(part["name"]) for part in manifest["parts"]}
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+def _named(table: Table) -> set[str]:
+    """What a manifest names in its folder: parts, and the folders of files beside their lists."""
+    parts = {part.name for part in table.parts}
     return {MANIFEST, RANGES, *parts, *(name.removesuffix(FILES) for name in parts if name.endswith(FILES))}
 
 
@@ -201,7 +217,7 @@ def _kind(name: str) -> str:
 
 
 def _root_kind(name: str) -> str:
-    return LEASE if name.startswith(".writer/") else SCRATCH
+    return LEASE if name.startswith(f"{WRITERS}/") else SCRATCH
 
 
 def _remove_unfinished(store: Store, folder: Folder) -> str:

@@ -3,7 +3,8 @@
 A claimant puts an object of its own into `<folder>/.lease/` and then lists the folder. Since both of two claimants put
 before they list, at least one of them sees the other, and whoever sees another live claim takes its own back: at
 most one holds the lease. A claim lives while it is written again and again (`heartbeat.py`); its age is measured by
-the store's clock alone. A claim whose process is known to have ended is dead at once.
+the store's clock alone, against the longer of the two jobs' `lease_seconds`. A claim whose process is known to have
+ended is dead at once.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ import uuid
 from collections import Counter
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rat_ray.errors import StageError
 from rat_ray.store.objects import Entry, Objects, open_objects
 from rat_ray.store.process import Process, this_process
-from rat_ray.store.settings import StorageSettings
+from rat_ray.store.settings import LONGEST_LEASE, StorageSettings
 
 LEASES, WRITERS = ".lease", ".writer"
 _TRIES = 6
@@ -55,7 +56,9 @@ class Lease:
         self._name = ""
         self._process = this_process()
         since = datetime.now(UTC).isoformat(timespec="seconds")
-        self._claim = json.dumps({**self._process._asdict(), "what": what, "since": since}).encode()
+        self._claim = json.dumps(
+            {**self._process._asdict(), "what": what, "since": since, "seconds": self._seconds}
+        ).encode()
         self._lock = threading.Lock()  # a beat must not write the claim again after its release
         self._written = 0.0
         self._released = False
@@ -143,8 +146,7 @@ class Lease:
         return found
 
     def _living(self, objects: Objects, entry: Entry, age: float) -> Holder | None:
-        if age > self._seconds + _RESOLUTION:
-            return None
+        late = age > self._seconds + _RESOLUTION
         try:
             claim = json.loads(objects.get(entry.name))
             process = Process(str(claim["host"]), str(claim["machine"]), int(claim["pid"]), str(claim["started"]))
@@ -152,8 +154,24 @@ class Lease:
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError):
-            return Holder("?", 0, "a claim that cannot be read", "?", age)
-        return None if process.gone else Holder(process.host, process.pid, what, since, max(0.0, age))
+            return None if late else Holder("?", 0, "a claim that cannot be read", "?", age)
+        dead = process.gone or (late and age > _seconds_of(claim) + _RESOLUTION)
+        return None if dead else Holder(process.host, process.pid, what, since, max(0.0, age))
+
+
+def claimed_seconds(objects: Objects, name: str) -> float:
+    """For how long the claim of this name counts, as it says itself; 0 where it does not."""
+    try:
+        return _seconds_of(json.loads(objects.get(name)))
+    except (FileNotFoundError, ValueError):
+        return 0.0
+
+
+def _seconds_of(claim: Any) -> float:
+    value = claim.get("seconds") if isinstance(claim, dict) else None
+    if not isinstance(value, int | float) or not value > 0:
+        return 0.0
+    return min(float(value), LONGEST_LEASE)
 
 
 def take(root: str, storage: StorageSettings, folder: str, what: str, sightings: int = 2) -> Lease | Holder:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rat_ray.errors import InputError, StageError
 from rat_ray.store.names import check_name
-from rat_ray.store.objects import Entry
+from rat_ray.store.objects import Entry, UnreadableError
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
@@ -73,6 +73,11 @@ def disk_full(path: str) -> str:
     return f"{path}: the disk is full; make space and run the same command again: what is complete is kept"
 
 
+def unreadable(path: str, error: OSError) -> UnreadableError:
+    """A folder or file that the system does not let us read, in words."""
+    return UnreadableError(f"{path}: cannot be read ({error.strerror}); make it readable or take it out of the store")
+
+
 @contextlib.contextmanager
 def in_words(path: Path) -> Iterator[None]:
     """A full or read-only disk as an error that says what to do."""
@@ -106,6 +111,14 @@ class LocalObjects:
                 f"store={self.root}: cannot write there ({error.strerror}); choose another store="
             ) from error
 
+    def look(self) -> None:
+        try:
+            os.listdir(self.root)
+        except FileNotFoundError:
+            return  # nothing is there yet
+        except OSError as error:
+            raise InputError(f"{self.root}: cannot be read ({error.strerror})") from error
+
     def get(self, name: str) -> bytes:
         return self._path(name).read_bytes()
 
@@ -132,13 +145,19 @@ class LocalObjects:
             found = sorted((e for e in os.scandir(folder) if e.name.startswith(beginning)), key=_order)
         except (FileNotFoundError, NotADirectoryError):
             return
+        except OSError as error:
+            raise unreadable(str(folder), error) from error
         for entry in found:
             if entry.is_dir(follow_symlinks=False):
                 yield from self._below(folder / entry.name, f"{before}{entry.name}/", "")
                 continue
-            with contextlib.suppress(FileNotFoundError):  # gone since it was listed
+            try:
                 facts = entry.stat()
-                yield Entry(f"{before}{entry.name}", facts.st_size, facts.st_mtime)
+            except FileNotFoundError:  # gone since it was listed
+                continue
+            except OSError as error:
+                raise unreadable(entry.path, error) from error
+            yield Entry(f"{before}{entry.name}", facts.st_size, facts.st_mtime)
 
     def children(self, folder: str) -> list[str]:
         try:
@@ -146,6 +165,8 @@ class LocalObjects:
             return sorted(name for name in names if not name.startswith("."))
         except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            raise unreadable(str(self._path(folder) if folder else self.root), error) from error
 
     def delete(self, names: Sequence[str]) -> None:
         for name in names:

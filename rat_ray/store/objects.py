@@ -11,8 +11,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from rat_ray.errors import InputError
+from rat_ray.errors import InputError, StageError
 from rat_ray.store.settings import StorageSettings
+
+
+class UnreadableError(StageError):
+    """One object or folder cannot be read, and waiting does not help; the rest of the place may be fine."""
 
 
 class Entry(NamedTuple):
@@ -42,6 +46,10 @@ class Objects(Protocol):
 
     def prepare(self) -> None:
         """Make the root, find out whether it can be written and what it can do. Raises InputError where it cannot."""
+        ...
+
+    def look(self) -> None:
+        """Find out in seconds whether it can be read, and write nothing: InputError says why not."""
         ...
 
     def get(self, name: str) -> bytes:

@@ -33,6 +33,7 @@ class S3Objects:
         self._bucket, self._prefix = split_address(root)
         self._cache = NodeCache(storage.cache)
         self._conditional: bool | None = None
+        self._looked = False
         self._lock = threading.RLock()
 
     @cached_property
@@ -53,12 +54,24 @@ class S3Objects:
         with self._lock:
             if self._conditional is not None:
                 return
-            hasty = dataclasses.replace(self._storage, patience=min(_PREPARING, self._storage.patience))
-            s3 = S3Client(self._bucket, hasty, InputError)
             try:
-                self._conditional = honours_conditions(s3, self._prefix)
+                self._conditional = honours_conditions(self._hasty(), self._prefix)
             except InputError as error:
                 raise InputError(f"store={self.url}: {error}") from None
+
+    def look(self) -> None:
+        with self._lock:
+            if self._looked or self._conditional is not None:
+                return
+            s3 = self._hasty()
+            wanted = {"Bucket": self._bucket, "Prefix": self._prefix, "MaxKeys": 1}
+            s3.attempt(self._prefix, lambda: s3.boto.list_objects_v2(**wanted))
+            self._looked = True
+
+    def _hasty(self) -> S3Client:
+        """A client for the first requests, whose failures are the user's to mend."""
+        hasty = dataclasses.replace(self._storage, patience=min(_PREPARING, self._storage.patience))
+        return S3Client(self._bucket, hasty, InputError)
 
     def get(self, name: str) -> bytes:
         try:

@@ -55,6 +55,11 @@ class S3Client:
         self._failure = failure
         self.boto = _in_words(failure, lambda: _make_client(storage))
         self.endpoint = str(self.boto.meta.endpoint_url)
+        if "@" in self.endpoint:  # not repeated: it may be a password
+            raise InputError(
+                "s3: the endpoint that boto3 found (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or a profile's endpoint_url) "
+                "holds an @; an address holds no credentials, boto3 finds them (AWS_PROFILE, ~/.aws/credentials, …)"
+            )
 
     def request(self, operation: str, key: str, expected: Collection[str] = (), **arguments: Any) -> Any:
         """One request about an object, as boto3 names it. Raises Answer for what is expected."""

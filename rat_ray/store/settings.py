@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from rat_ray.errors import InputError
 
+LONGEST_LEASE = 86_400  # seconds
 _REGION = re.compile(r"^[a-z0-9][a-z0-9-]*$")
 _BOUNDS = (  # S3 takes parts of 5 MB to 5 GB
-    ("lease_seconds", 5, 86_400),
+    ("lease_seconds", 5, LONGEST_LEASE),
     ("patience", 0, 86_400),
     ("connections", 1, 1000),
     ("multipart_mb", 5, 5000),

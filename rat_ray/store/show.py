@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from rat_ray.errors import StageError
 from rat_ray.store.gc import Folder
-from rat_ray.store.store import Store
+from rat_ray.store.objects import UnreadableError
+from rat_ray.store.parts import damaged
+from rat_ray.store.store import MANIFEST, Store
 
 SHORT = 8  # letters of a key that are shown
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -57,18 +58,38 @@ class Known(NamedTuple):
         return [Given(str(name), str(one["table"]), str(one["key"])) for name, one in found.items()]
 
 
-def read_tables(store: Store, folders: Sequence[Folder]) -> list[Known]:
-    """The tables in these folders, in the order in which they were finished. Raises StageError for a damaged one."""
+class Unreadable(NamedTuple):
+    """A folder whose manifest cannot be read, and why."""
+
+    table: str
+    key: str
+    why: str
+
+
+def read_tables(store: Store, folders: Sequence[Folder]) -> tuple[list[Known], list[Unreadable]]:
+    """The tables in these folders, in the order in which they were finished, and those that cannot be read."""
     with ThreadPoolExecutor(max(1, min(8, store.storage.connections))) as pool:
         found = list(pool.map(lambda folder: _read(store, folder), folders))
-    return sorted(found, key=lambda one: (str(one.manifest.get("finished") or ""), one.table, one.key))
+    known = [one for one in found if isinstance(one, Known)]
+    known.sort(key=lambda one: (str(one.manifest.get("finished") or ""), one.table, one.key))
+    return known, [one for one in found if isinstance(one, Unreadable)]
 
 
-def _read(store: Store, folder: Folder) -> Known:
-    table = store.find(folder.table, folder.key)
+def _read(store: Store, folder: Folder) -> Known | Unreadable:
+    try:
+        table = store.find(folder.table, folder.key)
+    except UnreadableError as error:
+        return Unreadable(folder.table, folder.key, str(error))
+    where = f"{store.root}/{folder.where}"
     if table is None:
-        raise StageError(f"{store.root}/{folder.where}: its manifest has gone while it was read")
-    return Known(folder.table, folder.key, folder.size, len(table.parts), table.manifest)
+        return Unreadable(folder.table, folder.key, f"{where}: its manifest has gone while it was read")
+    known = Known(folder.table, folder.key, folder.size, len(table.parts), table.manifest)
+    try:  # facts that only we look at may be damaged, too
+        table_lines([known], 80)
+        explain(known, 80)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return Unreadable(folder.table, folder.key, damaged(f"{where}/{MANIFEST}", where, repr(error)))
+    return known
 
 
 def commit_of(manifest: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from rat_ray.errors import InputError, StageError
 from rat_ray.store.lease import LEASES, WRITERS, Holder, Lease, take
 from rat_ray.store.names import check_address
-from rat_ray.store.objects import Objects, open_objects
+from rat_ray.store.objects import Objects, UnreadableError, open_objects
 from rat_ray.store.parts import FILES, Part, damaged, encode_part, folder_digest, parse_part, part_name, range_name
 from rat_ray.store.settings import StorageSettings
 from rat_ray.store.table import Table
@@ -86,27 +86,27 @@ class Store:
     # --- reading ------------------------------------------------------------------------------------------------
 
     def find(self, table: str, key: str) -> Table | None:
-        """The committed table, or None where there is no manifest."""
+        """The committed table, or None where there is no manifest. Raises UnreadableError for a damaged one."""
+        where = self.where(table, key)
         try:
-            text = self.objects.get(f"{table}/{key}/{MANIFEST}")
-        except FileNotFoundError:
-            return None
-        try:
-            manifest = json.loads(text)
+            manifest = json.loads(self.objects.get(f"{table}/{key}/{MANIFEST}"))
             return Table(
                 root=self.root,
                 table=table,
                 key=key,
-                digest=manifest["digest"],
-                num_rows=manifest["rows"],
-                parts=tuple(Part(**part) for part in manifest["parts"]),
-                files=manifest["files"],
+                digest=_typed(manifest, "digest", str),
+                num_rows=_typed(manifest, "rows", int),
+                parts=tuple(_part(part) for part in _typed(manifest, "parts", list)),
+                files=_typed(manifest, "files", bool),
                 manifest={name: value for name, value in manifest.items() if name != "parts"},
                 storage=self.storage,
             )
-        except (ValueError, KeyError, TypeError) as error:
-            where = self.where(table, key)
-            raise StageError(damaged(f"{where}/{MANIFEST}", where, repr(error))) from error
+        except FileNotFoundError:
+            return None
+        except PermissionError as error:
+            raise UnreadableError(f"{where}/{MANIFEST}: cannot be read ({error.strerror})") from error
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:  # OSError: such as a folder
+            raise UnreadableError(damaged(f"{where}/{MANIFEST}", where, repr(error))) from error
 
     def parts(self, table: str, key: str) -> list[Part]:
         """The parts that lie there, whether or not a manifest names them, in the order of their ranges.
@@ -179,3 +179,18 @@ class Store:
         if committed is None:
             raise StageError(f"{table}/{key[:12]}: the manifest that was just written cannot be read")
         return committed
+
+
+def _part(given: Mapping[str, Any]) -> Part:
+    """A part as a manifest names it. Raises TypeError or KeyError for anything else."""
+    kinds = {"name": str, "start": int, "stop": int, "rows": int, "digest": str}
+    for name, kind in kinds.items():
+        _typed(given, name, kind)
+    return Part(**given)
+
+
+def _typed(given: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = given[name]
+    if type(value) is not kind:  # a bool is no number here
+        raise TypeError(f"{name} is {value!r:.40}")
+    return value

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from rat_ray.store import Holder, Lease, Store
+from rat_ray.store import Holder, Lease, StorageSettings, Store
 from rat_ray.store.lease import LEASES
 from tests.servers import Access
 from tests.store.conftest import KEY, SECRET, MakeStore
@@ -124,6 +124,31 @@ def test_a_silent_holder_elsewhere_expires(store: Store) -> None:
     assert (refused.host, refused.what, refused.since) == ("far", "its job", "then")
     wait_for(lambda: isinstance(store.lease("t", "k", "this job"), Lease))
     assert name not in claims(store)
+
+
+@pytest.mark.parametrize("store", ["local", "moto"], indirect=True)
+def test_a_claim_counts_for_as_long_as_its_own_job_says(store: Store) -> None:
+    patient = Store(store.root, replace(store.storage, lease_seconds=60.0))
+    hasty = Store(store.root, replace(store.storage, lease_seconds=1.0))
+    with held(patient) as lease:  # its next heartbeat comes in 10 s
+        time.sleep(4)
+        refused = hasty.lease("t", "k", "another")
+        assert isinstance(refused, Holder)
+        assert refused.age > 2
+        assert len(claims(store)) == 1
+        assert not lease.lost
+
+
+@pytest.mark.parametrize("said", ["NaN", "-5", "true", '"60"', "null", "1e400"])
+def test_what_no_setting_can_be_is_not_believed(tmp_path: Path, said: str) -> None:
+    store = Store(tmp_path, StorageSettings(lease_seconds=5.0))
+    name = f"t/k/{LEASES}/{'0' * 32}.json"
+    claim = '{"host": "far", "machine": "m", "pid": 1, "started": "1", "what": "its job", "since": "then", "seconds": '
+    store.objects.put(name, f"{claim}{said}}}".encode())
+    then = time.time() - 90_000  # longer than any lease
+    os.utime(tmp_path / name, (then, then))
+    with held(store):
+        assert name not in claims(store)
 
 
 @pytest.mark.parametrize("store", ["local", "moto"], indirect=True)

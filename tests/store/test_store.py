@@ -115,6 +115,57 @@ def test_a_damaged_manifest_is_noticed_in_words(tmp_path: Path, text: str) -> No
         store.fix_ranges("t", "k", [(0, 1)])
 
 
+PART = {"name": "p", "start": 0, "stop": 1, "rows": 1, "digest": "d"}
+FACTS = {"digest": "d", "rows": 1, "files": False, "parts": [PART]}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rows": "x"},
+        {"rows": True},
+        {"digest": None},
+        {"files": 0},
+        {"parts": "abc"},
+        {"parts": {"a": 1}},
+        {"parts": [{"name": "p"}]},
+        {"parts": [{**PART, "start": "0"}]},
+        {"parts": [{**PART, "more": 1}]},
+    ],
+)
+def test_a_manifest_with_values_of_the_wrong_kind_is_damaged(tmp_path: Path, wrong: dict[str, object]) -> None:
+    store = Store(tmp_path)
+    assert store.commit("t", "right", FACTS).num_rows == 1
+    with pytest.raises(StageError, match=r"k/manifest.json is damaged .*; delete"):
+        store.commit("t", "k", {**FACTS, **wrong})
+
+
+def test_a_manifest_that_is_a_folder_is_damaged(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    Path(store.where("t", "k"), "manifest.json").mkdir(parents=True)
+    with pytest.raises(StageError, match=r"k/manifest.json is damaged .*; delete"):
+        store.find("t", "k")
+
+
+def test_what_cannot_be_listed_is_said_in_words(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "circle").symlink_to("circle")  # not even root can read it
+    with pytest.raises(StageError, match=r"t/circle: cannot be read \(.*\)"):
+        list(store.objects.walk())
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not hasattr(os, "fork"), reason="root reads everything")
+def test_an_unreadable_folder_is_said_in_words(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    said.write_text("")
+    said.chmod(0o666)
+    child = os.fork()
+    if child == 0:
+        _as_nobody_list(said)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_a_missing_folder_of_files_is_named(tmp_path: Path) -> None:
     store = Store(tmp_path)
     scratch = store.scratch_folder("index", "k")
