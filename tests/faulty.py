@@ -33,7 +33,8 @@ class Trouble:
     """None of it enters the key, so that a disturbed and an undisturbed run make the same table.
 
     log: a file that gets one line per call. wait: seconds per call. poison: ids that kill the process, by this signal,
-    or by os._exit for 0. hang_at: an id at which it sleeps for ever. dies_at_start: its constructor kills the process.
+    or by os._exit for 0. hang_at: an id at which it sleeps for ever. greedy: an id at which
+    it takes 3 GiB of memory. dies_at_start: its constructor kills the process.
     size: bytes of text per row.
     """
 
@@ -42,6 +43,7 @@ class Trouble:
     poison: tuple[str, ...] = _no_key(())
     signal: int = _no_key(0)
     hang_at: str = _no_key("")
+    greedy: str = _no_key("")
     dies_at_start: bool = _no_key(False)
     size: int = 8
 
@@ -82,6 +84,12 @@ class Worker:
             self._die()
         while self.settings.hang_at in ids:
             time.sleep(1)
+        if self.settings.greedy in ids:
+            taken = []
+            for _ in range(30):
+                taken.append(b"\1" * (100 << 20))
+                time.sleep(0.1)
+            time.sleep(30)
         return ids
 
     def text(self, name: str) -> str:

@@ -7,15 +7,17 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from rat_ray import tables
 from rat_ray.cluster import Cluster, ClusterSettings
-from rat_ray.errors import InputError
+from rat_ray.commands import Context
+from rat_ray.errors import InputError, StageError
 from rat_ray.keys import digest_of
 from rat_ray.output import OutFolder
 from rat_ray.settings import build
@@ -23,7 +25,7 @@ from rat_ray.stage import Runs, import_table
 from rat_ray.store import Lease, StorageSettings, Store, Table, part_name
 from rat_ray.store.gc import Survey, remove, store_clock, survey
 from rat_ray.store.show import Known, explain, table_lines, tree_lines
-from rat_ray.storing import StoreSettings
+from rat_ray.storing import StoreSettings, run
 from tests.commandline import everything_under, refuse_here, succeed
 from tests.servers import Access, moto
 from tests.test_stage import echo, questions
@@ -120,6 +122,7 @@ def test_what_no_manifest_names_is_found_and_removed_and_tables_stay_whole(store
         put(store, f"{folder}/.tmp-{uuid.uuid4().hex}", days=2),
         put(store, f"{folder}/.scratch-{uuid.uuid4().hex}/deep/er.bin", days=2),
         put(store, f"{folder}/.lease/{uuid.uuid4().hex}.json", days=2),
+        put(store, f"{folder}/.lock", days=2),
         put(store, f".tmp-{uuid.uuid4().hex}", days=2),
         put(store, f".writer/{uuid.uuid4().hex}.json", days=2),
     }
@@ -182,6 +185,46 @@ def test_a_folder_with_a_live_lease_stays_and_one_with_a_dead_lease_goes(store: 
     assert len(store.parts(*leased.split("/"))) == 2
 
 
+def test_the_claim_of_a_live_sole_writer_stays(store: Store) -> None:
+    lease = store.sole_writer("a job")
+    assert isinstance(lease, Lease)
+    with lease:
+        found = survey(store, 0.0)
+        assert names(found) == set()
+        assert found.kept == ["the store itself: a job is its only writer"]
+        age(store, 400 / DAY, ".writer")
+        assert names(survey(store, 0.0)) == set()
+        age(store, 400 / DAY, ".writer")
+        assert len(names(survey(store, 0.0))) == 1, "it has been silent for long"
+
+
+def test_a_claim_that_says_it_lives_longer_is_believed(store: Store) -> None:
+    patient = Store(store.root, StorageSettings(lease_seconds=7200.0))
+    where = unfinished(store)
+    lease, writer = patient.lease(*where.split("/"), "a job"), patient.sole_writer("a job")
+    assert isinstance(lease, Lease)
+    assert isinstance(writer, Lease)
+    with lease, writer:
+        for below in (f"{where}/.lease", ".writer"):
+            age(store, 1000 / DAY, below)
+        found = survey(store, 0.0)
+        assert names(found) == set()
+        assert len(found.kept) == 2
+
+
+def test_a_lock_stays_beside_a_job_that_runs(store: Store) -> None:
+    where = unfinished(store)
+    lock = put(store, f"{where}/.lock", b"", days=2)
+    lease = store.lease(*where.split("/"), "a job")
+    assert isinstance(lease, Lease)
+    with lease:
+        assert names(survey(store, DAY)) == set()
+    found = survey(store, DAY)
+    assert lock in names(found)
+    remove(store, found)
+    assert not (Path(store.root) / where).exists()
+
+
 def test_work_that_begins_between_listing_and_removing_is_not_lost(store: Store) -> None:
     leased, resumed, finished = (unfinished(store) for _ in range(3))
     found = survey(store, DAY)
@@ -202,10 +245,11 @@ def test_work_that_begins_between_listing_and_removing_is_not_lost(store: Store)
     assert table.read().num_rows == 20
 
 
-def test_nothing_goes_where_a_manifest_cannot_be_read(store: Store) -> None:
+@pytest.mark.parametrize("how", ["half", "parts", "rows", "folder", "empty folder"])
+def test_nothing_goes_where_a_manifest_cannot_be_read(store: Store, how: str) -> None:
     _, second = two_tables(store)
     put(store, orphan(second))
-    put(store, f"{second.table}/{second.key}/manifest.json", b"{ half of")
+    spoil(store, second, how)
     age(store, 9)
     before = everything_under(Path(store.root))
     found = survey(store, DAY)
@@ -213,6 +257,26 @@ def test_nothing_goes_where_a_manifest_cannot_be_read(store: Store) -> None:
     assert "its manifest cannot be read" in found.kept[0]
     remove(store, found)
     assert everything_under(Path(store.root)) == before
+
+
+def spoil(store: Store, table: Table, how: str) -> None:
+    """Damage its manifest."""
+    path = Path(store.root) / table.table / table.key / "manifest.json"
+    manifest = json.loads(path.read_bytes())
+    few = [{"name": part["name"]} for part in manifest["parts"]]
+    texts = {
+        "half": "{ half of",
+        "parts": json.dumps({"parts": few[:1]}),
+        "rows": json.dumps({**manifest, "rows": "x"}),
+        "inputs": json.dumps({**manifest, "inputs": {"questions": 5}}),
+    }
+    if how in texts:
+        path.write_text(texts[how])
+        return
+    path.unlink()
+    path.mkdir()
+    if how == "folder":
+        (path / "x").write_text("x")
 
 
 # --- gc: S3 -----------------------------------------------------------------------------------------------------------
@@ -342,9 +406,9 @@ def test_the_command_shows_lists_and_removes(store: Store, tmp_path: Path) -> No
     assert first.key[:8] in shown
     assert f"from questions {first.key[:8]}" in shown
     assert "unfinished: 1 tables with 20 rows done" in shown
-    run = succeed("store", "show", "run=out", cwd=tmp_path)
-    assert first.key[:8] in run, "what its tables were made from belongs to it"
-    assert "unfinished" not in run
+    of_run = succeed("store", "show", "run=out", cwd=tmp_path)
+    assert first.key[:8] in of_run, "what its tables were made from belongs to it"
+    assert "unfinished" not in of_run
     tree = succeed("store", "show", "run=out", f"key={second.key[:6]}", cwd=tmp_path)
     assert f"└─ {first.key[:8]} questions" in tree
     before = everything_under(tmp_path)
@@ -361,6 +425,51 @@ def test_the_command_shows_lists_and_removes(store: Store, tmp_path: Path) -> No
     assert "there are no tables" in refuse_here("store", "gc", "store=elsewhere", cwd=tmp_path)
     assert not (tmp_path / "elsewhere").exists()
     assert "did you mean 'show'" in refuse_here("store", "shwo", "store=store", cwd=tmp_path)
+
+
+def test_the_command_shows_a_store_in_which_nothing_is_finished(store: Store, tmp_path: Path) -> None:
+    unfinished(store)
+    for words in ((), ("table=answers",)):
+        said = succeed("store", "show", "store=store", *words, cwd=tmp_path)
+        assert "no table is finished here" in said
+        assert "unfinished: 1 tables with 20 rows done" in said
+    assert "did you mean 'answers'" in refuse_here("store", "show", "store=store", "table=answer", cwd=tmp_path)
+
+
+@pytest.mark.parametrize("how", ["half", "rows", "inputs", "folder"])
+def test_a_damaged_manifest_does_not_hide_other_tables(
+    store: Store, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = two_tables(store)
+    spoil(store, second, how)
+    config = {"storage": {}, "store": store.root}
+    show(config)
+    said = capsys.readouterr().out
+    assert "some questions" in said
+    assert re.search(rf"^cannot be read: .*{second.key}/manifest.json is damaged", said, re.MULTILINE)
+    show({**config, "key": first.key})
+    assert "some questions" in capsys.readouterr().out
+    with pytest.raises(StageError, match=r"manifest.json is damaged"):
+        show({**config, "key": second.key[:9]})
+    show({**config, "table": "questions"})
+    assert "cannot be read" not in capsys.readouterr().out
+    spoil(store, first, "half")
+    show(config)
+    assert capsys.readouterr().out.count("cannot be read: ") == 2
+
+
+class NoOtherChoices:
+    """`rat-ray store` asks for none."""
+
+    def __call__(self, group: str, name: str) -> dict[str, Any]:
+        raise AssertionError(group, name)
+
+    def ahead(self, choices: Mapping[str, str]) -> None:
+        raise AssertionError(choices)
+
+
+def show(config: dict[str, Any]) -> None:
+    run(Context(config, {}, NoOtherChoices(), False, ""))
 
 
 def test_the_command_works_on_s3_and_no_credential_gets_out(server: Access, s3_store: Store, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from rat_ray.errors import StageError
 from rat_ray.stage import Runs
 from rat_ray.store import Store, Table
 from tests.faulty import KINDS, Trouble, calls, content, kill_now, meanwhile, questions, stage_of, wait_for
+from tests.ray_nodes import plain_environment
 
 pytestmark = pytest.mark.ray
 ROWS = 24
@@ -41,6 +44,39 @@ def undisturbed(kind: str, folder: Path, rows: int = ROWS) -> Table:
         [stage_of(kind, questions(store, rows))], "undisturbed"
     )
     return table
+
+
+# A threshold 1.5 GiB above what is used now, so that the row that takes 3 GiB is killed by Ray's monitor.
+GREEDY = """
+import os, sys
+facts = {line.split(":")[0]: int(line.split()[1]) for line in open("/proc/meminfo")}
+used = 1 - facts["MemAvailable"] / facts["MemTotal"]
+os.environ["RAY_memory_usage_threshold"] = str(round(used + 1.5 * 2**20 / facts["MemTotal"], 3))
+os.environ["RAY_memory_monitor_refresh_ms"] = "100"
+from rat_ray.cluster import Cluster, ClusterSettings
+from rat_ray.stage import Runs
+from rat_ray.store import Store
+from tests.faulty import Trouble, questions, stage_of
+store = Store(sys.argv[1])
+store.prepare()
+stage = stage_of("same", questions(store, 12), Trouble(greedy="q5"))
+with Cluster(ClusterSettings(use="always", cpus=2)) as cluster:
+    [table] = Runs(store, cluster, quiet=True).run([stage], "greedy")
+print([row["question_id"] for row in table.read().to_pylist() if row["error"]])
+"""
+NO_START = """
+import sys
+import ray
+from rat_ray.cluster import Cluster, ClusterSettings
+from rat_ray.stage import Runs
+from rat_ray.store import Store
+from tests.faulty import questions, stage_of
+ray.init(address="local", num_cpus=2, include_dashboard=False, runtime_env={"conda": "there-is-no-such"})
+store = Store(sys.argv[1])
+store.prepare()
+with Cluster(ClusterSettings(use="always", stall_timeout=120)) as cluster:
+    print(Runs(store, cluster, quiet=True).attempt([stage_of("same", questions(store, 4))], "start"))
+"""
 
 
 def impatient(seconds: float) -> Cluster:
@@ -130,12 +166,42 @@ def test_one_poisoned_stage_does_not_stop_the_others(cluster: Cluster, store: St
     assert isinstance(made[1], Table)
 
 
-@pytest.mark.slow
-def test_a_worker_that_cannot_be_made_ends_the_stage(cluster: Cluster, store: Store) -> None:
-    stage = stage_of("same", questions(store, 4), Trouble(dies_at_start=True))
-    with pytest.raises(StageError):
+@pytest.mark.parametrize("rows", [4, 2000])
+def test_a_worker_that_cannot_be_made_ends_the_stage_soon(
+    cluster: Cluster, store: Store, rows: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = stage_of("same", questions(store, rows), Trouble(dies_at_start=True))
+    with pytest.raises(StageError, match="not these rows but the worker"):
         Runs(store, cluster, quiet=True).run([stage], "start")
     assert store.find("same", stage.key) is None
+    assert capsys.readouterr().err.count("a worker died") < 30
+
+
+def test_a_first_row_that_is_poison_is_not_taken_for_a_worker_that_cannot_be_made(
+    cluster: Cluster, store: Store
+) -> None:
+    stage = stage_of("same", questions(store, 4), Trouble(poison=("q0",)))
+    [table] = Runs(store, cluster, quiet=True).run([stage], "first")
+    assert [row["question_id"] for row in table.read().to_pylist() if row["error"]] == ["q0"]
+
+
+@pytest.mark.slow
+def test_a_row_that_takes_all_memory_gets_an_error(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", GREEDY, str(tmp_path)], env=plain_environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "['q5']"
+    assert "low on memory" in done.stderr
+
+
+@pytest.mark.slow
+def test_workers_that_cannot_start_end_the_stage_with_the_reason(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NO_START, str(tmp_path)], env=plain_environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 workers in a row could not start" in done.stdout
 
 
 def test_a_worker_that_hangs_is_reported_and_given_up(
