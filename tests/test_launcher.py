@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -123,3 +124,26 @@ def test_a_dry_run_of_a_sweep_is_one_graph(tmp_path: Path) -> None:
     assert rows["answer"][:2] == ["8", "4"], "the seed is that of the fits"
     assert rows["fit"][:2] == ["8", "8"]
     assert not list(tmp_path.iterdir())
+
+
+NO_RAY = """
+import sys
+from rat_ray.cli import main
+code = main(sys.argv[1:])
+print("ray" in sys.modules)
+sys.exit(code)
+"""
+
+
+@pytest.mark.ray
+def test_a_finished_sweep_run_again_starts_no_ray(labels: Path) -> None:
+    arguments = ["fit", "-m", "data=labels.csv", "seed=1,2", "out=out", "cluster.use=always", *QUICK]
+    succeed(*arguments, cwd=labels)
+    done = subprocess.run(
+        [sys.executable, "-c", NO_RAY, *arguments], cwd=labels, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "False", "Ray was not even imported"
+    manifests = [json.loads(path.read_text()) for path in (labels / "out").glob(".store/posterior/*/manifest.json")]
+    assert sorted(manifest["seed"] for manifest in manifests) == [1, 2]
+    assert {manifest["settings"]["seed"] == manifest["seed"] for manifest in manifests} == {True}

@@ -1,6 +1,7 @@
 """A user's label file, checked: what `rat-ray fit data=` reads.
 
 Columns r, a and t hold trusted labels, `r@NAME`, `a@NAME` and `t@NAME` a judge's verdicts. Cells may be blank.
+(Ten lines over the limit of a module: every check of a label file in one place, in the order of its messages.)
 """
 
 from __future__ import annotations

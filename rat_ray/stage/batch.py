@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -96,8 +97,10 @@ class Batch:
         recovery = Recovery(
             make_runner.stages, cluster.settings.tries, {i for i, one in enumerate(self._all) if one.reused}
         )
-        for resources in dict.fromkeys(one.stage.resources for one in self._all):
-            units = [unit for unit in self._units if self._all[unit.stage].stage.resources == resources]
+        # One pool for all whose workers are of one size, whatever their ranges are.
+        sizes = [dataclasses.replace(one.stage.resources, range_rows=0) for one in self._all]
+        for resources in dict.fromkeys(sizes):
+            units = [unit for unit in self._units if sizes[unit.stage] == resources]
             if units:
                 yield from self._run_there(cluster, title, units, make_runner, recovery, resources)
 

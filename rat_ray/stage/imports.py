@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +13,7 @@ import pyarrow as pa
 from rat_ray.errors import StageError
 from rat_ray.keys import digest_of
 from rat_ray.stage.batch import describe
+from rat_ray.stage.waiting import Waiting
 from rat_ray.store import Lease, Part, Store, Table, encode_part
 
 POLL_SECONDS = 1.0  # how often a table that another job is importing is looked for
@@ -33,6 +36,7 @@ def import_table(
 
     Raises: StageError unless there are `expected_rows` rows, where that is known.
     """
+    waiting = Waiting(f"import {label}")
     while True:
         found = store.find(table, key)
         if found is not None:
@@ -40,13 +44,17 @@ def import_table(
             return found
         lease = store.lease(table, key, f"import {label}")
         if isinstance(lease, Lease):
+            began = datetime.now(UTC).isoformat()
             with lease:
                 found = store.find(table, key)
                 if found is None:
                     parts = _import(store, table, key, label, schema, batches, expected_rows)
-                    manifest = {**describe(table, key, label, schema, parts), "origin": dict(origin or {})}
+                    about = {"origin": dict(origin or {}), "started": began, "hosts": [socket.gethostname()]}
+                    manifest = {**describe(table, key, label, schema, parts), **about}
                     found = store.commit(table, key, manifest)
                 return found
+        waiting.holders[key] = f"{table} of {label} are being imported by {lease}"
+        waiting.say([key])
         time.sleep(POLL_SECONDS)
 
 

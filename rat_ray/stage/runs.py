@@ -11,10 +11,10 @@ from rat_ray.errors import InputError, StageError
 from rat_ray.progress import StageProgress, console
 from rat_ray.stage.batch import Batch
 from rat_ray.stage.stage import Stage, StageFailure, StageRecord
+from rat_ray.stage.waiting import Waiting
 from rat_ray.store import Lease, Store, Table
 
 POLL_SECONDS = 1.0  # how often a stage that another job is making is looked for
-SAY_EVERY_SECONDS = 60.0
 
 
 class Runs:
@@ -78,7 +78,7 @@ class Runs:
     def _share(self, todo: dict[str, Stage], title: str, small: bool) -> dict[str, Table | StageFailure]:
         """Make what no other job is making, then wait for the rest, or make it when its maker has died."""
         found: dict[str, Table | StageFailure] = {}
-        waiting = _Waiting(title, self._quiet)
+        waiting = Waiting(title, self._quiet)
         while todo:
             leases: dict[str, Lease] = {}
             try:
@@ -100,7 +100,7 @@ class Runs:
                     lease.release()
             todo = {key: stage for key, stage in todo.items() if key not in found}
             if todo and not mine:
-                waiting.say(todo)
+                waiting.say(list(todo))
                 time.sleep(POLL_SECONDS)
         return found
 
@@ -116,22 +116,3 @@ class Runs:
         made = batch.commit(self.seed, began)
         self.records += batch.records
         return made
-
-
-class _Waiting:
-    """Says from time to time which job is waited for."""
-
-    def __init__(self, title: str, quiet: bool) -> None:
-        self.holders: dict[str, str] = {}
-        self._title = title
-        self._quiet = quiet
-        self._said = 0.0
-
-    def say(self, todo: dict[str, Stage]) -> None:
-        now = time.monotonic()
-        if self._quiet or now - self._said < SAY_EVERY_SECONDS:
-            return
-        self._said = now
-        first = self.holders[next(iter(todo))]
-        more = f" (and {len(todo) - 1} more)" if len(todo) > 1 else ""
-        console().print(f"{self._title}: waiting, {first}{more}", highlight=False, markup=False, soft_wrap=True)

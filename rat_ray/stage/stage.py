@@ -22,7 +22,6 @@ from rat_ray.store import Table
 # groups: the same distinct ids, each with at least one row; whole: `expected_rows` rows from one range;
 # files: the worker answers how many rows its folder accounts for, which must be all of them.
 RULES = ("same", "counts", "groups", "whole", "files")
-DEFAULT_RANGE_ROWS = 1024
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,11 @@ def test_a_first_row_that_is_poison_is_not_taken_for_a_worker_that_cannot_be_mad
 @pytest.mark.slow
 def test_a_row_that_takes_all_memory_gets_an_error(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", GREEDY, str(tmp_path)], env=plain_environment(), capture_output=True, text=True
+        [sys.executable, "-c", GREEDY, str(tmp_path)],
+        env=plain_environment(),
+        capture_output=True,
+        text=True,
+        timeout=200,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "['q5']"
@@ -198,7 +202,11 @@ def test_a_row_that_takes_all_memory_gets_an_error(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_workers_that_cannot_start_end_the_stage_with_the_reason(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", NO_START, str(tmp_path)], env=plain_environment(), capture_output=True, text=True
+        [sys.executable, "-c", NO_START, str(tmp_path)],
+        env=plain_environment(),
+        capture_output=True,
+        text=True,
+        timeout=200,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 workers in a row could not start" in done.stdout
