@@ -126,6 +126,7 @@ class Walk:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.tables: dict[str, Table] = dict(graph.given)
+        self.unknown: set[str] = set()  # nodes whose key cannot be known without opening something
         self.failures: dict[str, StageFailure] = {}  # also of nodes that were dropped: of the one that failed first
 
     def run(self, runs: Runs, small: Small) -> None:
@@ -158,6 +159,8 @@ class Walk:
             failure = self.why(*node.needs.values())
             if failure is not None:
                 self.failures[node.id] = failure
+                if self.unknown & set(node.needs.values()):
+                    self.unknown.add(node.id)
             elif all(name in self.tables for name in node.needs.values()) and all(
                 name in self.tables or name in self.failures for name in node.wants.values()
             ):
@@ -193,6 +196,8 @@ class Walk:
             made = self._made(node)
             found = store.find(made.table, made.key)
         except (NotKnownError, InputError, StageError) as error:
+            if isinstance(error, NotKnownError):
+                self.unknown.add(node.id)
             self.failures[node.id] = StageFailure(node.label, str(error), False)
             return
         if found is None:
@@ -202,12 +207,14 @@ class Walk:
 
 
 class LevelPlan(NamedTuple):
-    """One level in numbers: how often its stages are asked for, how many differ, how many are in the store."""
+    """One level in numbers: how often its stages are asked for, how many differ, how many are in the store, and of
+    how many that cannot be known."""
 
     level: str
     stages: int
     distinct: int
     stored: int
+    unknown: int = 0
 
 
 def plan_of(graph: Graph, walk: Walk) -> list[LevelPlan]:
@@ -217,5 +224,6 @@ def plan_of(graph: Graph, walk: Walk) -> list[LevelPlan]:
         nodes = graph.at(level)
         if nodes:
             stored = sum(node.id in walk.tables for node in nodes)
-            rows.append(LevelPlan(level, graph.declared[level], len(nodes), stored))
+            unknown = sum(node.id in walk.unknown for node in nodes)
+            rows.append(LevelPlan(level, graph.declared[level], len(nodes), stored, unknown))
     return rows

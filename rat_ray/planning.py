@@ -20,14 +20,18 @@ def print_plan(
     """
     plan = plan_of(graph, walk)
     total = LevelPlan("all", *(sum(column) for column in list(zip(*plan, strict=True))[1:]))
-    lines = [
-        f"{'level':<12}{'stages':>8}{'distinct':>10}" + ("" if unreachable else f"{'in the store':>14}{'to make':>9}")
-    ]
+    columns = f"{'in the store':>14}{'to make':>9}" + (f"{'not known':>11}" if total.unknown else "")
+    lines = [f"{'level':<12}{'stages':>8}{'distinct':>10}" + ("" if unreachable else columns)]
     for row in plan:
-        lines.append(_line(row, bool(unreachable)))
+        lines.append(_line(row, bool(unreachable), bool(total.unknown)))
         if 0 < row.stored < row.distinct:
             lines.append(f"    in the store: {_labels(graph, walk, row.level)}")
-    lines.append(_line(total, bool(unreachable)))
+    lines.append(_line(total, bool(unreachable), bool(total.unknown)))
+    if total.unknown and not unreachable:
+        lines.append(
+            "not known: a dataset was not read on this machine before, so the keys of its tables are not known here; "
+            "they may be in the store, and are then reused"
+        )
     if unreachable:
         lines.append(f"the store cannot be reached, so what is in it is not known: {unreachable}")
     lines.append(f"{configurations} configurations; store: {store}; a dry run: nothing was opened, made or written")
@@ -37,8 +41,10 @@ def print_plan(
         screen.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _line(row: LevelPlan, unreachable: bool) -> str:
-    stored = "" if unreachable else f"{row.stored:>14}{row.distinct - row.stored:>9}"
+def _line(row: LevelPlan, unreachable: bool, some_unknown: bool) -> str:
+    stored = "" if unreachable else f"{row.stored:>14}{row.distinct - row.stored - row.unknown:>9}"
+    if some_unknown and not unreachable:
+        stored += f"{row.unknown:>11}"
     return f"{row.level:<12}{row.stages:>8}{row.distinct:>10}{stored}"
 
 

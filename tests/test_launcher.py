@@ -44,7 +44,9 @@ def test_a_job_that_is_refused_stops_no_other(labels: Path) -> None:
     assert finished(labels / "out") == configs(labels / "out") == names
     assert "2 of 4 configurations failed:" in done.stdout
     assert "  data=none.csv, prior=jeffreys: none.csv: there is no such file" in done.stdout
-    assert done.stderr.startswith("error: 2 of 4 configurations failed, the first is data=none.csv, prior=uniform: ")
+    said = done.stderr.splitlines()
+    assert said[0].startswith("refused, the other jobs go on: data=none.csv, prior=uniform: none.csv: there is no such")
+    assert said[-1].startswith("error: 2 of 4 configurations failed, the first is data=none.csv, prior=uniform: ")
     assert "Traceback" not in done.stderr
     assert set(run_of(labels / "out")["failed"]) == {f"data=none.csv, prior={p}" for p in ("uniform", "jeffreys")}  # type: ignore[call-overload]
     # What the jobs share is made once: the count does not depend on the prior.
