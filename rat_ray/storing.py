@@ -73,6 +73,7 @@ def run(context: Context) -> str:
     screen = console()
     for root in roots:
         store = Store(root, job.storage)
+        store.objects.look()
         keys = [key for of, made in wanted.items() if job.store is not None or of == root for key in made]
         if job.action == "gc":
             _collect(store, job, screen)

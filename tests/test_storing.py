@@ -490,3 +490,13 @@ def test_a_store_that_is_not_there_is_no_store(tmp_path: Path) -> None:
     assert StorageSettings() == build(StorageSettings, {})
     assert "there are no tables" in refuse_here("store", "show", cwd=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("word", ["show", "gc"])
+def test_a_server_that_is_not_there_is_bad_input_in_seconds(
+    tmp_path: Path, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    message = refuse_here("store", word, "store=s3://bucket/x", "storage.endpoint=http://127.0.0.1:1", cwd=tmp_path)
+    assert "http://127.0.0.1:1" in message
