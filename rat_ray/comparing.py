@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 
 from rat_ray import tables
 from rat_ray.annotate.labels import judge_columns
-from rat_ray.cluster import Cluster, ClusterSettings, Resources
+from rat_ray.cluster import Cluster, ClusterSettings
 from rat_ray.comparison_table import print_comparison
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.export import read_annotated, run_facts
 from rat_ray.fetching import local_copy
+from rat_ray.fit_stages import FitResources
 from rat_ray.fitting import FITS_HERE, ROWS_HERE, check_engine, fit_tables
 from rat_ray.keys import key_of
 from rat_ray.model import Columns, DiagnosticsSettings, EngineSettings, Policy, Prior, read_labels
@@ -60,6 +61,7 @@ class CompareJobSettings:
     by: list[str] = field(default_factory=list)
     t_zero: str = "refuse"
     columns: Columns = Columns()
+    resources: FitResources = FitResources()
 
     share_judges: bool = field(default=False, metadata={"user": False})
 
@@ -106,9 +108,10 @@ def run(context: Context) -> str:
             imported,
             source.judges,
             job,
-            Resources(),
+            job.resources.fit,
             count_here=sum(rows.num_rows for rows in source.rows.values()) <= ROWS_HERE,
             fit_here=len(imported) <= FITS_HERE,
+            counting=job.resources.count,
         )
         stages = [_stage(store, job, source, names, counts) for names, counts in pairs.items()]
         compared = runs.run(stages, "compare", len(stages) <= FITS_HERE)
@@ -209,7 +212,7 @@ def _stage(store: Store, job: CompareJobSettings, source: Source, names: tuple[s
         over={"pairs": import_rows(store, "pairs", f"{first} {second}", pair_table(counts, judges))},
         schema=tables.COMPARISON,
         rows="whole",
-        resources=Resources(),
+        resources=job.resources.fit,
     )
 
 

@@ -14,6 +14,7 @@ from rat_ray.annotate.labels import LabelSettings
 from rat_ray.cluster import ClusterSettings, Resources
 from rat_ray.datasets import DATASETS
 from rat_ray.errors import InputError, did_you_mean
+from rat_ray.fit_stages import COUNTING
 from rat_ray.generate import ENGINES
 from rat_ray.generate.engine import PromptedSettings
 from rat_ray.generate.models import known_revision, model_revision
@@ -55,6 +56,7 @@ class StageResources:
     generate: Resources = Resources()
     judge: Resources = Resources()
     label: Resources = Resources()
+    count: Resources = COUNTING
     fit: Resources = Resources()
     allocate: Resources = Resources()
 

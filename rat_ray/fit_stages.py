@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -64,6 +65,17 @@ class FitJob(Protocol):
     def seed(self) -> int: ...
 
 
+COUNTING = Resources(range_rows=1_000_000)
+
+
+@dataclass(frozen=True)
+class FitResources:
+    """What one worker that counts patterns, and one that fits, takes; see `conf/resources/fits.yaml`."""
+
+    count: Resources = COUNTING
+    fit: Resources = Resources()
+
+
 def fit_tables(
     runs: Runs,
     annotations: Mapping[str, Table],
@@ -72,6 +84,7 @@ def fit_tables(
     resources: Resources,
     count_here: bool,
     fit_here: bool,
+    counting: Resources = COUNTING,
 ) -> dict[str, Fitted]:
     """Fit every annotations table (by configuration name). One fit's key depends on its own rows and settings only.
 
@@ -79,7 +92,7 @@ def fit_tables(
     """
     graph = Graph()
     given = {name: graph.give(table) for name, table in annotations.items()}
-    nodes = add_fits(graph, given, judges, job, resources)
+    nodes = add_fits(graph, given, judges, job, resources, counting)
     walk = Walk(graph)
     here = {"count": count_here, "fit": fit_here, "summarise": len(nodes) <= SUMMARIES_HERE}
     walk.run(runs, lambda level, stages: here[level])
@@ -96,8 +109,9 @@ def add_fits(
     judges: Mapping[str, list[str]],
     job: FitJob,
     resources: Resources,
+    counting: Resources = COUNTING,
 ) -> dict[str, FitNodes]:
-    """Declare the fits of one job, by configuration name. annotations: nodes.
+    """Declare the fits of one job, by configuration name. annotations: nodes; counting: of a worker that counts.
 
     Raises: InputError for settings that cannot be fitted.
     """
@@ -105,7 +119,7 @@ def add_fits(
     together = tuple(names) if job.share_judges and len(names) > 1 else ()
     settings = {name: fit_settings(name, judges[name], job, together) for name in names}
     check_shared(job, judges)
-    counted = {name: _add_count(graph, settings[name], annotations[name]) for name in names}
+    counted = {name: _add_count(graph, settings[name], annotations[name], counting) for name in names}
     return {name: _add_fit(graph, settings[name], counted, resources) for name in names}
 
 
@@ -148,13 +162,13 @@ def small_fits(level: str, stages: Sequence[Stage]) -> bool:
     return len(stages) <= (FITS_HERE if level == "fit" else 2 * SUMMARIES_HERE)
 
 
-def _add_count(graph: Graph, settings: FitSettings, annotations: str) -> str:
+def _add_count(graph: Graph, settings: FitSettings, annotations: str, counting: Resources) -> str:
     return graph.add(
         "count",
         "patterns",
         f"count {settings.config}",
         settings.patterns,
-        partial(_count_stage, settings),
+        partial(_count_stage, settings, counting),
         needs={"annotations": annotations},
     )
 
@@ -194,7 +208,7 @@ def _add_fit(graph: Graph, settings: FitSettings, counted: Mapping[str, str], re
     return FitNodes(patterns, posterior, summary, checks)
 
 
-def _count_stage(settings: FitSettings, found: Tables) -> Stage:
+def _count_stage(settings: FitSettings, counting: Resources, found: Tables) -> Stage:
     annotations = found["annotations"]
     _check_some_succeeded(annotations, settings.config)
     return Stage(
@@ -206,7 +220,7 @@ def _count_stage(settings: FitSettings, found: Tables) -> Stage:
         over={"annotations": annotations},
         schema=tables.patterns_schema(list(settings.judges)),
         rows="counts",
-        resources=Resources(range_rows=1_000_000),
+        resources=counting,
     )
 
 

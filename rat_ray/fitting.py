@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rat_ray.cluster import Cluster, ClusterSettings, Resources
+from rat_ray.cluster import Cluster, ClusterSettings
 from rat_ray.errors import InputError, StageError, masked
 from rat_ray.export import write_fit
 from rat_ray.fetching import local_copy
-from rat_ray.fit_stages import FITS_HERE, ROWS_HERE, FitJob, Fitted, add_fits, check_engine, fit_tables, small_fits
+from rat_ray.fit_stages import (
+    FITS_HERE,
+    ROWS_HERE,
+    FitJob,
+    FitResources,
+    Fitted,
+    add_fits,
+    check_engine,
+    fit_tables,
+    small_fits,
+)
 from rat_ray.graph import Graph, Import, Walk
 from rat_ray.keys import digest_of, key_of
 from rat_ray.model import Columns, DiagnosticsSettings, EngineSettings, Labels, Policy, Prior, read_labels
@@ -46,6 +56,7 @@ class FitJobSettings:
     policy: Policy
     cluster: ClusterSettings
     storage: StorageSettings
+    resources: FitResources = FitResources()
     judges: list[str] | None = None
     judge_model: str = PANEL
     share_judges: bool = False
@@ -92,7 +103,9 @@ class Fitting:
         self.store = Store(root, job.storage)
         self.graph = Graph()
         imported = {config: self._import(config, rows) for config, rows in self.labels.by_config().items()}
-        self.nodes = add_fits(self.graph, imported, dict.fromkeys(imported, self.judges), job, Resources())
+        self.nodes = add_fits(
+            self.graph, imported, dict.fromkeys(imported, self.judges), job, job.resources.fit, job.resources.count
+        )
 
     @property
     def place(self) -> tuple[Any, ...]:

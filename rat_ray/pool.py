@@ -41,6 +41,10 @@ class Recovery(Protocol[U, C]):
         """The units that follow one that was done."""
         ...
 
+    def unwanted(self, unit: U) -> bool:
+        """Whether a unit need not be done any more, because what it belongs to was given up."""
+        ...
+
 
 class PoolSettings(NamedTuple):
     """options: of each actor (num_cpus, ...). size: how many actors the cluster holds now, asked from time to time."""
@@ -294,6 +298,8 @@ class Pool(Generic[U, R]):
                 continue
             for unit in reversed(instead):
                 self._enqueue(_Work(unit, work.group, suspect=True))
+            if not instead:
+                self.drop(self._recovery.unwanted)
 
     def _not_started(self, reason: str) -> None:
         """An actor did not come up. Others may work; where none does, `STARTS` in a row are enough."""

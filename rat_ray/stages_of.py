@@ -76,7 +76,9 @@ class _Declaration:
         labels = self._job.labels
         judges = judge_columns(labels.trusted, dataclasses.replace(labels, judges=self._job.judge.sources).sources)
         every = dict.fromkeys(nodes.annotations, judges)
-        nodes.fits = add_fits(self._graph, nodes.annotations, every, self._job, self._job.resources.fit)
+        nodes.fits = add_fits(
+            self._graph, nodes.annotations, every, self._job, self._job.resources.fit, self._job.resources.count
+        )
         if self._job.allocation.enabled:
             nodes.studied = self._job.allocation.configuration or self._plan.configurations[0].name
             nodes.allocation = self._allocation(nodes.studied)

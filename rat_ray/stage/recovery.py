@@ -79,6 +79,10 @@ class Recovery:
         self.given_up.setdefault(unit.stage, f"{stage.label}: {why} ({reason}); {_MEMORY}")
         return []
 
+    def unwanted(self, unit: Unit) -> bool:
+        """Whether its stage was given up."""
+        return unit.stage in self.given_up
+
     def finished(self, unit: Unit, receipt: Receipt) -> list[Unit]:
         """What follows a unit that was done: the join after the last piece of a range."""
         if receipt.failure:
