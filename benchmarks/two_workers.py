@@ -2,7 +2,7 @@
 
     python benchmarks/two_workers.py        # both cores must be idle
 
-Each range hashes for about two seconds; the time includes the start of the workers' processes. Bar: 1.7.
+Each range hashes for about a second and a half; the time includes the start of the workers' processes. Bar: 1.7.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rat_ray.stage import Runs, Stage, import_rows
 from rat_ray.store import Store, Table
 
 RANGES = 12
-SECONDS = 2.0
+SECONDS = 1.5
 
 
 class Hashing:
