@@ -34,7 +34,7 @@ class Trouble:
 
     log: a file that gets one line per call. wait: seconds per call. poison: ids that kill the process, by this signal,
     or by os._exit for 0. hang_at: an id at which it sleeps for ever. greedy: an id at which
-    it takes 3 GiB of memory. dies_at_start: its constructor kills the process.
+    it takes 5 GiB of memory. dies_at_start: its constructor kills the process.
     size: bytes of text per row.
     """
 
@@ -86,7 +86,7 @@ class Worker:
             time.sleep(1)
         if self.settings.greedy in ids:
             taken = []
-            for _ in range(30):
+            for _ in range(50):
                 taken.append(b"\1" * (100 << 20))
                 time.sleep(0.1)
             time.sleep(30)

@@ -46,12 +46,12 @@ def undisturbed(kind: str, folder: Path, rows: int = ROWS) -> Table:
     return table
 
 
-# A threshold 1.5 GiB above what is used now, so that the row that takes 3 GiB is killed by Ray's monitor.
+# A threshold 3 GiB above what is used now, so that the row that takes 5 GiB is killed by Ray's monitor.
 GREEDY = """
 import os, sys
 facts = {line.split(":")[0]: int(line.split()[1]) for line in open("/proc/meminfo")}
 used = 1 - facts["MemAvailable"] / facts["MemTotal"]
-os.environ["RAY_memory_usage_threshold"] = str(round(used + 1.5 * 2**20 / facts["MemTotal"], 3))
+os.environ["RAY_memory_usage_threshold"] = str(round(used + 3 * 2**20 / facts["MemTotal"], 3))
 os.environ["RAY_memory_monitor_refresh_ms"] = "100"
 from rat_ray.cluster import Cluster, ClusterSettings
 from rat_ray.stage import Runs
