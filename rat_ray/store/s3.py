@@ -54,8 +54,9 @@ class S3Objects:
         with self._lock:
             if self._conditional is not None:
                 return
+            s3 = self._hasty()
             try:
-                self._conditional = honours_conditions(self._hasty(), self._prefix)
+                self._conditional = honours_conditions(s3, self._prefix)
             except InputError as error:
                 raise InputError(f"store={self.url}: {error}") from None
 
