@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 
 from rat_ray.cluster import Cluster, ClusterSettings, Resources
-from rat_ray.fitting import fit_tables
+from rat_ray.fit_stages import fit_settings, fit_tables
 from rat_ray.model import DiagnosticsSettings, EngineSettings, Policy, Prior, merge, patterns
-from rat_ray.model.workers import FitSettings, PosteriorSettings, PosteriorWorker
+from rat_ray.model.workers import PosteriorSettings, PosteriorWorker
 from rat_ray.stage import Runs, Stage, import_rows
 from rat_ray.store import Store, Table
 
@@ -99,17 +99,7 @@ def loop(tables: Mapping[str, pa.Table], job: Job) -> float:
 
 
 def _settings(name: str, job: Job) -> PosteriorSettings:
-    settings = FitSettings(
-        judges=tuple(JUDGES),
-        prior=job.prior,
-        engine=job.engine,
-        diagnostics=job.diagnostics,
-        judge_model=job.judge_model,
-        policy=job.policy,
-        seed=job.seed,
-        config=name,
-    )
-    return settings.posterior
+    return fit_settings(name, JUDGES, job).posterior
 
 
 def on_ray(tables: Mapping[str, pa.Table], job: Job, root: Path) -> Times:

@@ -214,43 +214,39 @@ class _Declaration:
         return self._graph.add("contexts", "contexts", label, {}, stage, needs={"answers": answers})
 
     def _verdict_r(self, configuration: Configuration, answers: str) -> str:
-        judge = self._judge_of("r", "")
-        dataset = self._nodes.datasets[configuration.dataset]
-        label = f"judge r@{judge.name} {configuration.name}"
-
-        def stage(found: Tables) -> Stage:
-            return Stage(
-                table="verdicts",
-                label=label,
-                settings=judge,
-                worker=JudgeR,
-                over={"questions": found["questions"], "contexts": found["contexts"]},
-                inputs={"passages": found["passages"]},
-                schema=tables.VERDICTS,
-                resources=self._job.resources.judge,
-                affinity=affinity(judge),
-            )
-
-        needs = {**dataset._asdict(), "contexts": self._contexts(configuration, answers)}
-        return self._graph.add("judge", "verdicts", label, judge, stage, needs=needs)
+        needs = {"contexts": self._contexts(configuration, answers)}
+        return self._verdict(configuration, JudgeR, self._judge_of("r", ""), needs, ("passages",))
 
     def _verdict_t(self, configuration: Configuration, answers: str) -> str:
         judge = self._judge_of("t", self._plan.generators[configuration.generator].abstention_phrase)
-        label = f"judge t@{judge.name} {configuration.name}"
+        return self._verdict(configuration, JudgeT, judge, {"answers": answers}, ())
+
+    def _verdict(
+        self,
+        configuration: Configuration,
+        worker: type[JudgeR] | type[JudgeT],
+        judge: JudgeSettings,
+        judged: dict[str, str],
+        inputs: tuple[str, ...],
+    ) -> str:
+        """judged: what the questions are judged with, row by row. inputs: tables of the dataset that are read whole."""
+        label = f"judge {judge.sources[0]} {configuration.name}"
+        dataset = self._nodes.datasets[configuration.dataset]._asdict()
 
         def stage(found: Tables) -> Stage:
             return Stage(
                 table="verdicts",
                 label=label,
                 settings=judge,
-                worker=JudgeT,
-                over={"questions": found["questions"], "answers": found["answers"]},
+                worker=worker,
+                over={name: found[name] for name in ("questions", *judged)},
+                inputs={name: found[name] for name in inputs},
                 schema=tables.VERDICTS,
                 resources=self._job.resources.judge,
                 affinity=affinity(judge),
             )
 
-        needs = {"questions": self._nodes.datasets[configuration.dataset].questions, "answers": answers}
+        needs = {**{name: dataset[name] for name in ("questions", *inputs)}, **judged}
         return self._graph.add("judge", "verdicts", label, judge, stage, needs=needs)
 
     def _judge_of(self, variable: str, phrase: str) -> JudgeSettings:

@@ -122,20 +122,19 @@ class Batch:
         pool: Pool[Unit, Receipt] = cluster.pool(
             title, units, lambda unit: groups[unit.stage], make_runner, recovery, resources
         )
+        stopped = ""
         try:
             for receipt in pool.receipts():
                 yield from self._take(receipt)
-                for index, message in recovery.given_up.items():
-                    self._fail(index, message, False)
-                failed = {index for index, one in enumerate(self._all) if one.failure is not None}
-                if failed:
-                    pool.drop(lambda unit, failed=failed: unit.stage in failed)  # type: ignore[misc]
+                if receipt.failure:
+                    pool.drop(lambda unit: self._all[unit.stage].failure is not None)
         except StageError as error:  # stalled, or the cluster is lost: what is whole is committed all the same
-            for index in {unit.stage for unit in units}:
-                if any(bounds not in self._all[index].parts for bounds in self._all[index].ranges):
-                    self._fail(index, str(error), False)
+            stopped = str(error)
         for index, message in recovery.given_up.items():
             self._fail(index, message, False)
+        for index in {unit.stage for unit in units} if stopped else ():
+            if any(bounds not in self._all[index].parts for bounds in self._all[index].ranges):
+                self._fail(index, stopped, False)
 
     def _take(self, receipt: Receipt) -> Iterator[int]:
         one = self._all[receipt.unit.stage]
