@@ -18,8 +18,7 @@ from rat_ray.comparison_table import print_comparison
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.export import read_annotated, run_facts
 from rat_ray.fetching import local_copy
-from rat_ray.fit_stages import FitResources
-from rat_ray.fitting import FITS_HERE, ROWS_HERE, check_engine, fit_tables
+from rat_ray.fit_stages import FITS_HERE, ROWS_HERE, FitResources, check_engine, fit_tables
 from rat_ray.keys import key_of
 from rat_ray.model import Columns, DiagnosticsSettings, EngineSettings, Policy, Prior, read_labels
 from rat_ray.model.coverage import coverage_warnings

@@ -26,12 +26,13 @@ from rat_ray.progress import console
 from rat_ray.report import ReportInput, render
 from rat_ray.report.table import print_table, result_table
 from rat_ray.settings import build
-from rat_ray.stage import Runs, StageRecord
+from rat_ray.stage import StageRecord
 from rat_ray.store import StorageSettings, Store, Table
 from rat_ray.versions import code_digest, provenance
 
 if TYPE_CHECKING:
-    from rat_ray.fitting import FitJob, FitJobSettings, Fitted
+    from rat_ray.fit_stages import FitJob, Fitted
+    from rat_ray.fitting import FitJobSettings
     from rat_ray.model import Labels
     from rat_ray.pipeline import Pipeline, Results
 
@@ -71,13 +72,15 @@ def write_fit(
     out: OutFolder,
     fitted: Mapping[str, Fitted],
     labels: Labels,
-    runs: Runs,
+    about: Mapping[str, Any],
     job: FitJobSettings,
     warnings: list[str],
     failed: Mapping[str, str],
 ) -> None:
-    """Write the results of `rat-ray fit`, print the table and the path. warnings: of what was labelled. failed: the
-    configurations without a fit, and why."""
+    """Write the results of `rat-ray fit`, print the table and the path.
+
+    about: `run_facts` of the run. warnings: of what was labelled. failed: the configurations without a fit, and why.
+    """
     notes = [*labels.notes.lines(), *warnings, *fit_notes(fitted, job)]
     if labels.ignored:
         notes.append(f"columns ignored: {', '.join(labels.ignored)}")
@@ -87,7 +90,7 @@ def write_fit(
         "judge_model": job.judge_model,
         "policy": key_of(job.policy),
         "failed": dict(failed),
-        **run_facts(runs.store, runs.records, runs.seed),
+        **about,
     }
     _finish(out, facts, lambda: write_fits(out, fitted))
 

@@ -9,21 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rat_ray.cluster import Cluster, ClusterSettings
-from rat_ray.errors import InputError, StageError, masked
-from rat_ray.export import write_fit
+from rat_ray.cluster import ClusterSettings
+from rat_ray.errors import InputError, masked
+from rat_ray.export import run_facts, write_fit
 from rat_ray.fetching import local_copy
-from rat_ray.fit_stages import (
-    FITS_HERE,
-    ROWS_HERE,
-    FitJob,
-    FitResources,
-    Fitted,
-    add_fits,
-    check_engine,
-    fit_tables,
-    small_fits,
-)
+from rat_ray.fit_stages import FitResources, add_fits, check_engine, small_fits
 from rat_ray.graph import Graph, Import, Walk
 from rat_ray.keys import digest_of, key_of
 from rat_ray.model import Columns, DiagnosticsSettings, EngineSettings, Labels, Policy, Prior, read_labels
@@ -35,13 +25,12 @@ from rat_ray.naming import safe_name
 from rat_ray.outcome import Failed, Outcome, check_folders, grouped, print_refused
 from rat_ray.output import OutFolder, below, parent_of
 from rat_ray.settings import build, check_given
-from rat_ray.stage import Runs
+from rat_ray.stage import StageRecord
 from rat_ray.store import StorageSettings, Store, encode_part
+from rat_ray.together import run_together
 
 if TYPE_CHECKING:
     from rat_ray.commands import Context
-
-__all__ = ["FITS_HERE", "ROWS_HERE", "SETTINGS", "FitJob", "FitJobSettings", "Fitted", "check_engine", "fit_tables"]
 
 
 @dataclass(frozen=True)
@@ -112,13 +101,18 @@ class Fitting:
         """Jobs of one place run together."""
         return self.store, self.job.storage, self.job.cluster
 
+    @property
+    def size(self) -> int:
+        """How many configurations it has."""
+        return len(self.nodes)
+
     def _import(self, config: str, rows: pa.Table) -> str:
         key = digest_of({"labels": encode_part(rows, {})[1]})
         origin = {"data": self.job.data}
         table = Import("labels", key, config, rows.schema, lambda: iter([rows]), origin=origin)
         return self.graph.add("import", "labels", f"labels {config}", key, lambda _: table)
 
-    def finish(self, walk: Walk, runs: Runs) -> Outcome:
+    def finish(self, walk: Walk, records: Sequence[StageRecord]) -> Outcome:
         """Write every configuration that is whole to `out`; the others are named with their reasons."""
         found = {name: walk.why(*nodes) for name, nodes in self.nodes.items()}
         failed = [
@@ -130,14 +124,12 @@ class Fitting:
         why = {name: masked(failure.message) for name, failure in found.items() if failure is not None}
         if not fitted:
             self.out.finish({"status": "failed", "failed": why})
-            return Outcome("", tuple(failed), len(self.nodes))
-        keys = {(table.table, table.key) for node, table in walk.tables.items() if node in self.graph.nodes}
-        own = Runs(runs.store, runs.cluster, seed=self.job.seed)
-        own.records = [record for record in runs.records if (record.table, record.key) in keys]
+            return Outcome("", tuple(failed), self.size)
         warnings = [f"WARNING: {one.name} is not in the results: {one.message.splitlines()[0]}" for one in failed]
         warnings += _warnings(self.labels, self.judges)
-        write_fit(self.out, fitted, self.labels, own, self.job, warnings, why)
-        return Outcome(self.out.url, tuple(failed), len(self.nodes))
+        about = run_facts(self.store, records, self.job.seed)
+        write_fit(self.out, fitted, self.labels, about, self.job, warnings, why)
+        return Outcome(self.out.url, tuple(failed), self.size)
 
 
 def run_all(contexts: Sequence[Context]) -> list[Outcome]:
@@ -179,27 +171,16 @@ class _ReadLabels:
 def _run(jobs: dict[int, Fitting]) -> dict[int, Outcome]:
     """Fit jobs that share a store and a cluster as one graph."""
     outcomes: dict[int, Outcome] = {}
-    graph = Graph()
     first = next(iter(jobs.values()))
     for index, job in list(jobs.items()):
         try:
             job.out.claim()
             job.store.prepare()
         except InputError as error:
-            outcomes[index] = Outcome("", (Failed.by(job.name, error, early=True),), len(job.nodes))
+            outcomes[index] = Outcome("", (Failed.by(job.name, error, early=True),), job.size)
             del jobs[index]
-            continue
-        graph.include(job.graph)
-    with Cluster(first.job.cluster) as cluster:
-        runs = Runs(first.store, cluster, seed=first.job.seed)
-        walk = Walk(graph)
-        walk.run(runs, small_fits)
-    for index, job in jobs.items():
-        try:
-            outcomes[index] = job.finish(walk, runs)
-        except (InputError, StageError) as error:  # its folder cannot be written, say: the others' may
-            outcomes[index] = Outcome("", (Failed.by(job.name, error),), len(job.nodes))
-    return outcomes
+    finished, _ = run_together(jobs, first.job.cluster, first.store, first.job.seed, small_fits)
+    return outcomes | finished
 
 
 def _judges(job: FitJobSettings, labels: Labels) -> list[str]:

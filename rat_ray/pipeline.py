@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rat_ray.cluster import Cluster
 from rat_ray.datasets import DATASETS, Source, load, recall_source
-from rat_ray.errors import InputError, StageError, masked
+from rat_ray.errors import InputError, masked
 from rat_ray.evaluate import COMPONENTS, SETTINGS, Plan, make_plan
 from rat_ray.export import export
 from rat_ray.fit_stages import SUMMARIES_HERE, Fitted, check_engine
@@ -21,9 +20,10 @@ from rat_ray.outcome import Failed, Outcome, check_folders, grouped, print_refus
 from rat_ray.output import OutFolder
 from rat_ray.planning import print_plan
 from rat_ray.progress import console, duration
-from rat_ray.stage import Runs, Stage, StageRecord
+from rat_ray.stage import Stage, StageRecord
 from rat_ray.stages_of import EvaluationNodes, declare
 from rat_ray.store import Store, Table
+from rat_ray.together import run_together
 
 if TYPE_CHECKING:
     from rat_ray.commands import Context
@@ -95,6 +95,16 @@ class Pipeline:
         return self.store.root, self.job.storage, self.job.cluster
 
     @property
+    def name(self) -> str:
+        """What the job is called in messages."""
+        return self.plan.name
+
+    @property
+    def size(self) -> int:
+        """How many configurations it has."""
+        return len(self.plan.configurations)
+
+    @property
     def missing(self) -> list[str]:
         """What must be there before the job can run, and is not: datasets and models, a sentence each."""
         found = []
@@ -146,13 +156,11 @@ class Pipeline:
     def finish(self, walk: Walk, records: Sequence[StageRecord]) -> Outcome:
         """Write what there is to `out`: every configuration that is whole; the others are named with their reasons."""
         failed = self._collect(walk)
-        count = len(self.plan.configurations)
         if not self.results.fitted:
             self.out.finish({"status": "failed", "failed": self.results.failed})
-            return Outcome("", tuple(failed), count)
-        keys = {(table.table, table.key) for node, table in walk.tables.items() if node in self.graph.nodes}
-        export(self, [record for record in records if (record.table, record.key) in keys])
-        return Outcome(self.out.url, tuple(failed), count)
+            return Outcome("", tuple(failed), self.size)
+        export(self, records)
+        return Outcome(self.out.url, tuple(failed), self.size)
 
     def _collect(self, walk: Walk) -> list[Failed]:
         results, found = self.results, walk.tables
@@ -240,25 +248,14 @@ def _run(pipelines: dict[int, Pipeline], records: list[StageRecord]) -> dict[int
         first.store.prepare()
     except InputError as error:
         return {index: _refused(pipeline, error) for index, pipeline in pipelines.items()}
-    graph = Graph()
     for index, pipeline in list(pipelines.items()):
         try:
             pipeline.out.claim()
         except InputError as error:
             outcomes[index] = _refused(pipelines.pop(index), error)
-            continue
-        graph.include(pipeline.graph)
-    with Cluster(first.job.cluster) as cluster:
-        runs = Runs(first.store, cluster, seed=first.job.seed)
-        walk = Walk(graph)
-        walk.run(runs, _small)
-    for index, pipeline in pipelines.items():
-        try:
-            outcomes[index] = pipeline.finish(walk, runs.records)
-        except (InputError, StageError) as error:  # its folder cannot be written, say: the others' may
-            outcomes[index] = Outcome("", (Failed.by(pipeline.plan.name, error),), len(pipeline.plan.configurations))
-    records += runs.records
-    return outcomes
+    finished, done = run_together(pipelines, first.job.cluster, first.store, first.job.seed, _small)
+    records += done
+    return outcomes | finished
 
 
 def _small(level: str, stages: Sequence[Stage]) -> bool:
