@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from rat_ray.cluster import Cluster, ClusterSettings, Resources
-from rat_ray.fit_stages import fit_settings, fit_tables
+from rat_ray.fit_stages import FitResources, fit_settings, fit_tables
 from rat_ray.model import DiagnosticsSettings, EngineSettings, Policy, Prior, merge, patterns
 from rat_ray.model.workers import PosteriorSettings, PosteriorWorker
 from rat_ray.stage import Runs, Stage, import_rows
@@ -112,7 +112,7 @@ def on_ray(tables: Mapping[str, pa.Table], job: Job, root: Path) -> Times:
         cluster.connect()
         print(f"Ray started in {time.time() - began:.1f} s (counted nowhere)")
         runs = TimedRuns(store, cluster)
-        resources = Resources(num_cpus=1, workers=WORKERS)
+        resources = FitResources(fit=Resources(num_cpus=1, workers=WORKERS))
         judges = dict.fromkeys(tables, JUDGES)
         fit_tables(runs, imported, judges, job, resources, count_here=False, fit_here=False)
     # Files, not receipts: a receipt may reach the driver long after its fit was done.

@@ -11,15 +11,12 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from rat_ray.errors import InputError, masked
-from rat_ray.pool import Pool, PoolSettings, Recovery
-
-U = TypeVar("U")
-R = TypeVar("R")
+from rat_ray.pool import PoolSettings
 
 USES = ("auto", "always", "never")
 
@@ -140,10 +137,8 @@ def _stderr_only_on_failure() -> Iterator[None]:
 class Cluster:
     """Ray, connected when it is first needed, so that a run with nothing to do never starts it."""
 
-    def __init__(self, settings: ClusterSettings, keep: bool = False) -> None:
-        """keep: leave a cluster that we started running until the process ends, for the next job of a sweep."""
+    def __init__(self, settings: ClusterSettings) -> None:
         self.settings = settings
-        self._keep = keep
         self._connected = False
         self._started_here = False
 
@@ -191,26 +186,15 @@ class Cluster:
             )
         self._started_here = True
 
-    def pool(
-        self,
-        title: str,
-        units: Sequence[U],
-        group: Callable[[U], Hashable],
-        make_runner: Any,
-        recovery: Recovery[U, R],
-        resources: Resources,
-    ) -> Pool[U, R]:
-        """The actors that will do these units; nothing starts before its `receipts` are asked for."""
+    def workers(self, resources: Resources) -> PoolSettings:
+        """What a pool must know of workers of this size. Connects."""
         self.connect()
         options: dict[str, Any] = {"num_cpus": resources.num_cpus, "scheduling_strategy": "SPREAD"}
         if resources.num_gpus:
             options["num_gpus"] = resources.num_gpus
         if resources.memory_mb:
             options["memory"] = resources.memory_mb << 20
-        settings = PoolSettings(
-            options, lambda: self._size(resources), self.settings.stall_timeout, _in_words(resources)
-        )
-        return Pool(title, units, group, make_runner, recovery, settings)
+        return PoolSettings(options, lambda: self._size(resources), self.settings.stall_timeout, _in_words(resources))
 
     def hosts(self) -> set[str]:
         """The names of the machines that the cluster runs on, this one included."""
@@ -239,7 +223,7 @@ class Cluster:
 
     def close(self) -> None:
         """Stop a cluster that we started; leave another's alone."""
-        if not self._connected or self._keep:
+        if not self._connected:
             return
         import ray
 

@@ -107,10 +107,9 @@ def run(context: Context) -> str:
             imported,
             source.judges,
             job,
-            job.resources.fit,
+            job.resources,
             count_here=sum(rows.num_rows for rows in source.rows.values()) <= ROWS_HERE,
             fit_here=len(imported) <= FITS_HERE,
-            counting=job.resources.count,
         )
         stages = [_stage(store, job, source, names, counts) for names, counts in pairs.items()]
         compared = runs.run(stages, "compare", len(stages) <= FITS_HERE)

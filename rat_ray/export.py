@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -143,12 +142,6 @@ def fit_notes(fitted: Mapping[str, Fitted], job: FitJob) -> list[str]:
         found = [*notes_on(known[name], counts[name], retried), *warnings_of(one.summary.read(), one.checks.read())]
         notes += [where + text for text in found]
     return notes
-
-
-def read_partitions(folder: str | Path) -> dict[str, pa.Table]:
-    """The partitions of a dataset in a local folder, by configuration; empty where there are none."""
-    path = Path(folder)
-    return read_dataset(OutFiles(path.parent), path.name)
 
 
 def write_report(out: OutFiles, facts: Mapping[str, Any]) -> None:

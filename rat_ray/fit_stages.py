@@ -81,10 +81,9 @@ def fit_tables(
     annotations: Mapping[str, Table],
     judges: Mapping[str, list[str]],
     job: FitJob,
-    resources: Resources,
+    resources: FitResources,
     count_here: bool,
     fit_here: bool,
-    counting: Resources = COUNTING,
 ) -> dict[str, Fitted]:
     """Fit every annotations table (by configuration name). One fit's key depends on its own rows and settings only.
 
@@ -92,7 +91,7 @@ def fit_tables(
     """
     graph = Graph()
     given = {name: graph.give(table) for name, table in annotations.items()}
-    nodes = add_fits(graph, given, judges, job, resources, counting)
+    nodes = add_fits(graph, given, judges, job, resources)
     walk = Walk(graph)
     here = {"count": count_here, "fit": fit_here, "summarise": len(nodes) <= SUMMARIES_HERE}
     walk.run(runs, lambda level, stages: here[level])
@@ -108,10 +107,9 @@ def add_fits(
     annotations: Mapping[str, str],
     judges: Mapping[str, list[str]],
     job: FitJob,
-    resources: Resources,
-    counting: Resources = COUNTING,
+    resources: FitResources,
 ) -> dict[str, FitNodes]:
-    """Declare the fits of one job, by configuration name. annotations: nodes; counting: of a worker that counts.
+    """Declare the fits of one job, by configuration name. annotations: nodes.
 
     Raises: InputError for settings that cannot be fitted.
     """
@@ -119,8 +117,8 @@ def add_fits(
     together = tuple(names) if job.share_judges and len(names) > 1 else ()
     settings = {name: fit_settings(name, judges[name], job, together) for name in names}
     check_shared(job, judges)
-    counted = {name: _add_count(graph, settings[name], annotations[name], counting) for name in names}
-    return {name: _add_fit(graph, settings[name], counted, resources) for name in names}
+    counted = {name: _add_count(graph, settings[name], annotations[name], resources.count) for name in names}
+    return {name: _add_fit(graph, settings[name], counted, resources.fit) for name in names}
 
 
 def fit_settings(name: str, judges: Sequence[str], job: FitJob, together: tuple[str, ...] = ()) -> FitSettings:

@@ -92,9 +92,7 @@ class Fitting:
         self.store = Store(root, job.storage)
         self.graph = Graph()
         imported = {config: self._import(config, rows) for config, rows in self.labels.by_config().items()}
-        self.nodes = add_fits(
-            self.graph, imported, dict.fromkeys(imported, self.judges), job, job.resources.fit, job.resources.count
-        )
+        self.nodes = add_fits(self.graph, imported, dict.fromkeys(imported, self.judges), job, job.resources)
 
     @property
     def place(self) -> tuple[Any, ...]:

@@ -245,11 +245,6 @@ def sweep_root(url: str | Path, storage: StorageSettings | None = None) -> OutFo
     return OutFolder(url, {}, kind="sweep", storage=storage)
 
 
-def read_run(folder: str | Path, storage: StorageSettings | None = None) -> dict[str, Any] | None:
-    """The run.json of an `out`, or None where there is none that can be read."""
-    return OutFiles(folder, storage).run()
-
-
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 

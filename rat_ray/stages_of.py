@@ -16,7 +16,7 @@ from rat_ray.annotate.judge import JudgeR, JudgeSettings, JudgeT
 from rat_ray.annotate.labels import AnnotateWorker, LabelSettings, judge_columns
 from rat_ray.datasets import Source
 from rat_ray.evaluate import Configuration, Plan
-from rat_ray.fit_stages import FitNodes, add_fits
+from rat_ray.fit_stages import FitNodes, FitResources, add_fits
 from rat_ray.generate.engine import EngineSettings
 from rat_ray.generate.worker import GenerateWorker
 from rat_ray.graph import Graph, Import, Tables
@@ -76,9 +76,8 @@ class _Declaration:
         labels = self._job.labels
         judges = judge_columns(labels.trusted, dataclasses.replace(labels, judges=self._job.judge.sources).sources)
         every = dict.fromkeys(nodes.annotations, judges)
-        nodes.fits = add_fits(
-            self._graph, nodes.annotations, every, self._job, self._job.resources.fit, self._job.resources.count
-        )
+        sizes = FitResources(self._job.resources.count, self._job.resources.fit)
+        nodes.fits = add_fits(self._graph, nodes.annotations, every, self._job, sizes)
         if self._job.allocation.enabled:
             nodes.studied = self._job.allocation.configuration or self._plan.configurations[0].name
             nodes.allocation = self._allocation(nodes.studied)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rat_ray.store import Store
 from tests import ray_nodes
 
 ray_nodes.token_of_this_process()  # before anything imports Ray, which reads them then and never again
@@ -18,6 +19,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     until = float(os.environ.get("RAT_TESTS_UNTIL", "inf"))
     if time.time() > until:
         pytest.skip("no time left in .ci/run; run it with: pytest -m slow")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """A store in a folder of the test's own."""
+    made = Store(tmp_path / "store")
+    made.prepare()
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rat_ray import tables
-from rat_ray.cluster import Resources
-from rat_ray.stage import Stage, import_table
+from rat_ray.cluster import Cluster, ClusterSettings, Resources
+from rat_ray.stage import Runs, Stage, import_table
 from rat_ray.store import Store, Table
 
 Rows = Mapping[str, pa.Table]
@@ -250,6 +250,15 @@ def questions(store: Store, count: int) -> Table:
     }
     table = pa.table(rows, schema=tables.QUESTIONS)
     return import_table(store, "questions", f"{count}", "questions", tables.QUESTIONS, lambda: iter([table]))
+
+
+def undisturbed(kind: str, folder: Path, rows: int, trouble: Trouble | None = None, **resources: Any) -> Table:
+    """The table as one process makes it that nobody disturbs, in a store of its own on a disk with room."""
+    store = Store(folder / "undisturbed")
+    store.prepare()
+    here = Runs(store, Cluster(ClusterSettings(use="never")), quiet=True)
+    [table] = here.run([stage_of(kind, questions(store, rows), trouble, **resources)], "undisturbed")
+    return table
 
 
 def content(table: Table) -> Any:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from rat_ray.hive import read_dataset
+from rat_ray.output import OutFiles
+
 
 class MemoryInput:
     """A table (or the folders of a file stage) handed to a worker without a store."""
@@ -28,3 +31,8 @@ class MemoryInput:
 
     def folders(self) -> list[Path]:
         return self._folders
+
+
+def read_partitions(folder: Path) -> dict[str, pa.Table]:
+    """The partitions of a dataset in a local folder, by configuration; empty where there are none."""
+    return read_dataset(OutFiles(folder.parent), folder.name)

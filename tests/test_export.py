@@ -12,7 +12,7 @@ import pytest
 
 from rat_ray import tables
 from rat_ray.errors import InputError
-from rat_ray.export import read_annotated, read_partitions
+from rat_ray.export import read_annotated
 from rat_ray.hive import read_dataset, write_dataset, write_tables
 from rat_ray.keys import digest_of
 from rat_ray.merging import merge_runs
@@ -20,6 +20,7 @@ from rat_ray.output import OutFiles, OutFolder
 from rat_ray.stage import import_table
 from rat_ray.store import StorageSettings, Store, Table
 from tests.commandline import everything_under
+from tests.helpers import read_partitions
 from tests.servers import moto
 from tests.test_stage import questions
 

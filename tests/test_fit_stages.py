@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from rat_ray import tables
-from rat_ray.cluster import Cluster, ClusterSettings, Resources
+from rat_ray.cluster import Cluster, ClusterSettings
 from rat_ray.errors import InputError, StageError
-from rat_ray.fit_stages import add_fits, fit_tables, small_fits
+from rat_ray.fit_stages import FitResources, add_fits, fit_tables, small_fits
 from rat_ray.graph import Graph, Walk
 from rat_ray.model import DiagnosticsSettings, EngineSettings, Policy, Prior
 from rat_ray.stage import Runs, import_rows
@@ -55,7 +55,7 @@ def test_jobs_that_differ_in_prior_are_fitted_together_and_counted_once(runs: Ru
     jobs = {"uniform": Job(), "informed": Job(prior=Prior(rho=(8.0, 2.0)))}
     graph = Graph()
     given = {"one": graph.give(table)}
-    nodes = {name: add_fits(graph, given, {"one": [JUDGE]}, job, Resources()) for name, job in jobs.items()}
+    nodes = {name: add_fits(graph, given, {"one": [JUDGE]}, job, FitResources()) for name, job in jobs.items()}
     assert nodes["uniform"]["one"].patterns == nodes["informed"]["one"].patterns
     walk = Walk(graph)
     walk.run(runs, small_fits)
@@ -65,7 +65,7 @@ def test_jobs_that_differ_in_prior_are_fitted_together_and_counted_once(runs: Ru
         summary = one["one"].tables(walk).summary.read().to_pylist()
         means[name] = next(row["mean"] for row in summary if row["quantity"] == "rho")
     assert means["informed"] > means["uniform"] + 0.02
-    alone = fit_tables(runs, {"one": table}, {"one": [JUDGE]}, jobs["informed"], Resources(), True, True)
+    alone = fit_tables(runs, {"one": table}, {"one": [JUDGE]}, jobs["informed"], FitResources(), True, True)
     assert alone["one"].posterior.key == nodes["informed"]["one"].tables(walk).posterior.key, "wherever it is fitted"
 
 
@@ -75,14 +75,14 @@ def test_a_configuration_that_failed_shares_nothing_with_the_others(runs: Runs) 
     graph = Graph()
     given = {name: graph.give(table) for name, table in whole.items()}
     given["c"] = graph.give(annotations(runs, "c", failed=True))
-    nodes = add_fits(graph, given, dict.fromkeys(given, JUDGES), job, Resources())
+    nodes = add_fits(graph, given, dict.fromkeys(given, JUDGES), job, FitResources())
     walk = Walk(graph)
     walk.run(runs, small_fits)
     failure = walk.why(*nodes["c"])
     assert failure is not None
     assert failure.message == "c: every row failed; first: question q0: no answer"
     assert walk.why(*nodes["a"], *nodes["b"]) is None
-    without = fit_tables(runs, whole, dict.fromkeys(whole, JUDGES), job, Resources(), True, True)
+    without = fit_tables(runs, whole, dict.fromkeys(whole, JUDGES), job, FitResources(), True, True)
     for name in whole:
         assert nodes[name].tables(walk).posterior.key == without[name].posterior.key
 
@@ -90,7 +90,7 @@ def test_a_configuration_that_failed_shares_nothing_with_the_others(runs: Runs) 
 def test_the_first_failure_is_raised_when_tables_are_fitted_alone(runs: Runs) -> None:
     tables_of = {"good": annotations(runs, "good"), "bad": annotations(runs, "bad", failed=True)}
     with pytest.raises(StageError, match="bad: every row failed"):
-        fit_tables(runs, tables_of, dict.fromkeys(tables_of, JUDGES), Job(), Resources(), True, True)
+        fit_tables(runs, tables_of, dict.fromkeys(tables_of, JUDGES), Job(), FitResources(), True, True)
     assert [record.label for record in runs.records if record.table == "summary"] == ["summarise good"]
 
 
@@ -98,7 +98,7 @@ def test_settings_that_cannot_be_fitted_are_refused_when_declared(runs: Runs) ->
     graph = Graph()
     given = {"a": graph.give(annotations(runs, "a")), "b": graph.give(annotations(runs, "b"))}
     with pytest.raises(InputError, match="the same judges in every configuration"):
-        add_fits(graph, given, {"a": [JUDGE], "b": []}, Job(share_judges=True), Resources())
+        add_fits(graph, given, {"a": [JUDGE], "b": []}, Job(share_judges=True), FitResources())
     job = replace(Job(), engine=EngineSettings(chains=0))
     with pytest.raises(InputError, match="chains"):
-        add_fits(graph, given, dict.fromkeys(given, JUDGES), job, Resources())
+        add_fits(graph, given, dict.fromkeys(given, JUDGES), job, FitResources())

@@ -42,13 +42,6 @@ def cluster() -> Iterator[Cluster]:
         yield made
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    made = Store(tmp_path / "store")
-    made.prepare()
-    return made
-
-
 # --- a column that has only nulls in some parts ------------------------------------------------------------------
 
 

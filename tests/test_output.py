@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from rat_ray.errors import InputError
-from rat_ray.output import OutFiles, OutFolder, below, parent_of, read_run
+from rat_ray.output import OutFiles, OutFolder, below, parent_of
 from rat_ray.store import StorageSettings
 from tests.servers import Access, moto
 
@@ -48,18 +48,18 @@ def test_of_two_jobs_at_once_the_first_gets_the_folder(place: tuple[str, Storage
 
     with pytest.raises(InputError, match=r"other settings \(seed\)"):
         Second(place[0], {"seed": 2}, kind="fit", storage=place[1]).claim()
-    run = read_run(*place)
+    run = OutFiles(*place).run()
     assert run is not None
     assert run["settings"] == {"seed": 1}
 
 
 def test_a_job_finds_its_own_folder_again_and_no_other_does(place: tuple[str, StorageSettings]) -> None:
     out_at(place).check()
-    assert read_run(*place) is None, "a check leaves nothing"
+    assert OutFiles(*place).run() is None, "a check leaves nothing"
     out_at(place).claim()
     out_at(place).finish({"notes": ["é"]})
     out_at(place).claim()
-    assert (read_run(*place) or {})["status"] == "running"
+    assert (OutFiles(*place).run() or {})["status"] == "running"
     with pytest.raises(InputError, match=r"other settings \(seed\); give another out="):
         out_at(place, seed=2).claim()
     with pytest.raises(InputError, match="holds the results of `rat-ray fit`"):

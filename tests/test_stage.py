@@ -45,13 +45,6 @@ def echo(source: Table, settings: EchoSettings | None = None, range_rows: int = 
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    made = Store(tmp_path / "store")
-    made.prepare()
-    return made
-
-
-@pytest.fixture
 def runs(store: Store) -> Runs:
     return Runs(store, Cluster(ClusterSettings(use="never")), quiet=True)
 

@@ -34,13 +34,6 @@ DAY = 86400.0
 KEY, SECRET = "planted-key-4711", "planted-secret-4711"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    made = Store(tmp_path / "store")
-    made.prepare()
-    return made
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
     pytest.importorskip("boto3")

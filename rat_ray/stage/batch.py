@@ -119,8 +119,8 @@ class Batch:
         resources: Resources,
     ) -> Iterator[int]:
         groups = [one.stage.affinity_or_default for one in self._all]
-        pool: Pool[Unit, Receipt] = cluster.pool(
-            title, units, lambda unit: groups[unit.stage], make_runner, recovery, resources
+        pool: Pool[Unit, Receipt] = Pool(
+            title, units, lambda unit: groups[unit.stage], make_runner, recovery, cluster.workers(resources)
         )
         stopped = ""
         try:

@@ -48,7 +48,8 @@ def import_table(
             with lease:
                 found = store.find(table, key)
                 if found is None:
-                    parts = _import(store, table, key, label, schema, batches, expected_rows)
+                    parts = _write_parts(store, table, key, schema, batches)
+                    _check_count(label, table, expected_rows, sum(part.rows for part in parts))
                     about = {"origin": dict(origin or {}), "started": began, "hosts": [socket.gethostname()]}
                     manifest = {**describe(table, key, label, schema, parts), **about}
                     found = store.commit(table, key, manifest)
@@ -58,24 +59,16 @@ def import_table(
         time.sleep(POLL_SECONDS)
 
 
-def _import(
-    store: Store,
-    table: str,
-    key: str,
-    label: str,
-    schema: pa.Schema,
-    batches: Callable[[], Iterator[pa.Table]],
-    expected_rows: int | None,
+def _write_parts(
+    store: Store, table: str, key: str, schema: pa.Schema, batches: Callable[[], Iterator[pa.Table]]
 ) -> list[Part]:
+    """One part per batch; an empty one where there is none."""
     parts: list[Part] = []
     start = 0
     for batch in batches():
         parts.append(store.write_part(table, key, start, start + batch.num_rows, batch, schema))
         start += batch.num_rows
-    if not parts:
-        parts.append(store.write_part(table, key, 0, 0, schema.empty_table(), schema))
-    _check_count(label, table, expected_rows, sum(part.rows for part in parts))
-    return parts
+    return parts or [store.write_part(table, key, 0, 0, schema.empty_table(), schema)]
 
 
 def _check_count(label: str, table: str, expected: int | None, rows: int) -> None:

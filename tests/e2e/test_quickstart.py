@@ -15,10 +15,10 @@ import pytest
 
 from rat_ray import tables
 from rat_ray.annotate.full import STATES, full_table_values, state_counts
-from rat_ray.export import read_partitions
 from rat_ray.model.labels import Columns, read_labels
 from rat_ray.store import MANIFEST, Store, Table
 from tests.commandline import everything_under, succeed
+from tests.helpers import read_partitions
 
 pytestmark = [pytest.mark.model, pytest.mark.ray]
 QUESTIONS = 60

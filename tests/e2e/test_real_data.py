@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from rat_ray.export import read_partitions
 from tests.commandline import everything_under, succeed
+from tests.helpers import read_partitions
 
 pytestmark = [pytest.mark.model, pytest.mark.ray, pytest.mark.slow]
 QUESTIONS = 30

@@ -13,7 +13,7 @@ from rat_ray.stage import Runs
 from rat_ray.store import Store
 from tests import ray_nodes
 from tests.commandline import everything_under
-from tests.faulty import calls, content, kill_now, questions, stage_of, wait_for
+from tests.faulty import calls, content, kill_now, questions, stage_of, undisturbed, wait_for
 
 pytestmark = pytest.mark.ray
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -62,14 +62,10 @@ def check_it_goes_on(folder: Path, kind: str, *arguments: str) -> None:
 
 def compare(folder: Path, kind: str) -> None:
     """Equal to what one process makes that nobody disturbs."""
-    plain = Store(folder / "undisturbed")
-    plain.prepare()
-    killed = Store(folder / "store")
-    expected = stage_of(kind, questions(plain, ROWS))
-    [undisturbed] = Runs(plain, Cluster(ClusterSettings(use="never")), quiet=True).run([expected], "plain")
-    table = killed.find(kind, expected.key)
+    expected = undisturbed(kind, folder, ROWS)
+    table = Store(folder / "store").find(kind, expected.key)
     assert table is not None
-    assert content(table).equals(content(undisturbed))
+    assert content(table).equals(content(expected))
 
 
 def test_a_killed_driver_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rat_ray.export import read_partitions
 from tests.commandline import command, everything_under, succeed
+from tests.helpers import read_partitions
 
 pytestmark = [pytest.mark.model, pytest.mark.ray]
 ARGUMENTS = [

@@ -13,7 +13,7 @@ from rat_ray.errors import InputError
 from rat_ray.stage import Runs
 from rat_ray.store import StorageSettings, Store
 from tests import ray_nodes
-from tests.faulty import Trouble, calls, content, meanwhile, questions, stage_of, wait_for
+from tests.faulty import Trouble, calls, content, meanwhile, questions, stage_of, undisturbed, wait_for
 from tests.ray_nodes import Running
 
 pytestmark = pytest.mark.ray
@@ -46,13 +46,6 @@ def cluster(nodes: Running) -> Cluster:
     return Cluster(ClusterSettings(use="always", address=nodes.address))
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    made = Store(tmp_path / "store")
-    made.prepare()
-    return made
-
-
 def node_of(nodes: Running, pid: int) -> str:
     """The node on which a worker runs."""
     return next(ip for ip in nodes.ips() if pid in nodes.workers(ip))
@@ -74,10 +67,7 @@ def test_a_killed_node_costs_what_it_was_doing(
     runs = Runs(store, cluster, quiet=True)
     with meanwhile(kill_the_last_caller):
         [table] = runs.run([stage], "kill")
-    plain = Store(tmp_path / "undisturbed")
-    plain.prepare()
-    here = Runs(plain, Cluster(ClusterSettings(use="never")), quiet=True)
-    [expected] = here.run([stage_of(kind, questions(plain, ROWS), range_rows=RANGE)], "undisturbed")
+    expected = undisturbed(kind, tmp_path, ROWS, range_rows=RANGE)
     assert table.digest == expected.digest
     assert content(table) == content(expected)
     assert [(record.new_rows, record.row_errors) for record in runs.records] == [(ROWS, 0)]

@@ -12,13 +12,13 @@ import pytest
 
 from rat_ray import tables
 from rat_ray.cluster import Cluster, ClusterSettings, Resources
-from rat_ray.export import read_partitions
 from rat_ray.retrieve import RETRIEVERS, Bm25Settings, DenseSettings
 from rat_ray.stage import Runs, Stage, import_rows
 from rat_ray.store import MANIFEST, RANGES, Store, Table
 from tests import ray_nodes
 from tests.commandline import command, succeed
 from tests.faulty import meanwhile, wait_for
+from tests.helpers import read_partitions
 from tests.ray_nodes import Running
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]

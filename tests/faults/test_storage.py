@@ -14,23 +14,14 @@ import pytest
 from rat_ray.cluster import Cluster, ClusterSettings
 from rat_ray.errors import StageError
 from rat_ray.stage import Runs, Stage
-from rat_ray.store import Store, Table, parse_part
+from rat_ray.store import Store, parse_part
 from tests import servers
-from tests.faulty import Trouble, calls, content, meanwhile, questions, stage_of, wait_for
+from tests.faulty import Trouble, calls, content, meanwhile, questions, stage_of, undisturbed, wait_for
 from tests.servers import Swift
 
 ROWS = 32
 SIZE = 64 * 1024  # bytes per row, so that a range is a quarter of a MiB
 AWAY = 10.0  # seconds
-
-
-def plainly(kind: str, folder: Path, trouble: Trouble, rows: int = ROWS) -> Table:
-    """The table as one process makes it on a disk with room, undisturbed."""
-    store = Store(folder / "undisturbed")
-    store.prepare()
-    here = Runs(store, Cluster(ClusterSettings(use="never")), quiet=True)
-    [table] = here.run([stage_of(kind, questions(store, rows), trouble)], "undisturbed")
-    return table
 
 
 # --- a server that goes away --------------------------------------------------------------------------------------
@@ -72,7 +63,7 @@ def test_a_server_that_was_away_for_ten_seconds_costs_nothing(
     runs = Runs(store, cluster, quiet=True)
     with meanwhile(lambda: go_away(swift, log)):
         [table] = runs.run([stage], "away")
-    assert table.digest == plainly(kind, tmp_path, Trouble()).digest
+    assert table.digest == undisturbed(kind, tmp_path, ROWS).digest
     assert [(record.new_rows, record.row_errors) for record in runs.records] == [(ROWS, 0)]
     assert len(calls(log)) == ROWS // 4, "no range was made twice"
 
@@ -102,7 +93,7 @@ def test_a_server_that_stays_away_ends_the_stage_and_a_rerun_goes_on(
     assert 0 < left < ROWS // 4
     runs = Runs(store, cluster, quiet=True)
     [table] = runs.run([stage], "again")
-    assert table.digest == plainly("same", tmp_path, Trouble()).digest
+    assert table.digest == undisturbed("same", tmp_path, ROWS).digest
     assert [record.reused_rows for record in runs.records] == [4 * left]
 
 
@@ -156,7 +147,7 @@ def fill(kind: str, disk: Path, cluster: Cluster, folder: Path) -> None:
     runs = Runs(store, cluster, quiet=True)
     [table] = runs.run([stage], "again")
     assert [record.reused_rows for record in runs.records] == [4 * complete]
-    expected = plainly(kind, folder, trouble)
+    expected = undisturbed(kind, folder, ROWS, trouble)
     assert table.digest == expected.digest
     with contextlib.suppress(AttributeError):  # folders of files have no equals
         assert content(table).equals(content(expected))

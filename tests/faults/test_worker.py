@@ -15,7 +15,7 @@ from rat_ray.cluster import Cluster, ClusterSettings
 from rat_ray.errors import StageError
 from rat_ray.stage import Runs
 from rat_ray.store import Store, Table
-from tests.faulty import KINDS, Trouble, calls, content, kill_now, meanwhile, questions, stage_of, wait_for
+from tests.faulty import KINDS, Trouble, calls, content, kill_now, meanwhile, questions, stage_of, undisturbed, wait_for
 from tests.ray_nodes import plain_environment
 
 pytestmark = pytest.mark.ray
@@ -27,23 +27,6 @@ def cluster() -> Iterator[Cluster]:
     with Cluster(ClusterSettings(use="always", cpus=2)) as made:
         made.connect()
         yield made
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    made = Store(tmp_path / "store")
-    made.prepare()
-    return made
-
-
-def undisturbed(kind: str, folder: Path, rows: int = ROWS) -> Table:
-    """The table as one process makes it that nobody disturbs."""
-    store = Store(folder / "undisturbed")
-    store.prepare()
-    [table] = Runs(store, Cluster(ClusterSettings(use="never")), quiet=True).run(
-        [stage_of(kind, questions(store, rows))], "undisturbed"
-    )
-    return table
 
 
 # A threshold 3 GiB above what is used now, so that the row that takes 5 GiB is killed by Ray's monitor.
@@ -79,6 +62,19 @@ with Cluster(ClusterSettings(use="always", stall_timeout=120)) as cluster:
 """
 
 
+def run_script(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run it in a process of its own, which must end well."""
+    done = subprocess.run(
+        [sys.executable, "-c", source, str(folder)],
+        env=plain_environment(),
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
 def impatient(seconds: float) -> Cluster:
     """The module's cluster under a short stall timeout."""
     return Cluster(ClusterSettings(use="always", stall_timeout=seconds))
@@ -95,7 +91,7 @@ def test_a_killed_worker_costs_its_range_only(cluster: Cluster, store: Store, tm
     runs = Runs(store, cluster, quiet=True)
     with meanwhile(kill_one):
         [table] = runs.run([stage], "kill")
-    assert content(table).equals(content(undisturbed("same", tmp_path)))
+    assert content(table).equals(content(undisturbed("same", tmp_path, ROWS)))
     assert [(record.new_rows, record.row_errors) for record in runs.records] == [(ROWS, 0)]
     made = [call.first for call in calls(log)]
     assert len(made) == ROWS // 4 + 1, "the range that was killed, and no other, was done twice"
@@ -187,28 +183,14 @@ def test_a_first_row_that_is_poison_is_not_taken_for_a_worker_that_cannot_be_mad
 
 @pytest.mark.slow
 def test_a_row_that_takes_all_memory_gets_an_error(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", GREEDY, str(tmp_path)],
-        env=plain_environment(),
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_script(GREEDY, tmp_path)
     assert done.stdout.splitlines()[-1] == "['q5']"
     assert "low on memory" in done.stderr
 
 
 @pytest.mark.slow
 def test_workers_that_cannot_start_end_the_stage_with_the_reason(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", NO_START, str(tmp_path)],
-        env=plain_environment(),
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_script(NO_START, tmp_path)
     assert "3 workers in a row could not start" in done.stdout
 
 
@@ -241,4 +223,4 @@ def test_every_kind_of_stage_is_the_same_here_and_on_ray(cluster: Cluster, store
     source = questions(store, ROWS)
     kinds = [kind for kind in KINDS if kind not in ("random", "inferred")]
     for table in Runs(store, cluster, quiet=True).run([stage_of(kind, source) for kind in kinds], "all"):
-        assert table.digest == undisturbed(table.table, tmp_path).digest
+        assert table.digest == undisturbed(table.table, tmp_path, ROWS).digest
