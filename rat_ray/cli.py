@@ -1,4 +1,4 @@
-"""The command line: Hydra in, dataclasses out. Nothing else knows Hydra.
+"""The command line: Hydra in, dataclasses out. Only this and our launcher know Hydra.
 
 Settings are Hydra overrides (`key=value`); `-m` sweeps over comma-separated lists.
 """

@@ -1,4 +1,4 @@
-"""Connect to Ray, or start it, and make pools of workers there. This file and pool.py are all that know Ray."""
+"""Connect to Ray, or start it, and say what it holds. This file and pool.py are all that know Ray."""
 
 from __future__ import annotations
 
