@@ -31,6 +31,18 @@ QUESTIONS = pa.schema(
     ]
 )
 
+# What was left out or is not known of a dataset, one row each. kind: skipped (a broken row, on_error=skip) | unmapped
+# (evidence that the corpus does not show); place: file and line; id: of the question or passage, where there is one.
+PROBLEMS = pa.schema(
+    [
+        _required("dataset", pa.string()),
+        _required("kind", pa.string()),
+        _required("place", pa.string()),
+        pa.field("id", pa.string()),
+        _required("detail", pa.string()),
+    ]
+)
+
 RETRIEVALS = pa.schema(
     [
         _required("question_id", ID),
