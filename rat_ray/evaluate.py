@@ -25,7 +25,7 @@ from rat_ray.model.priors import judge_draws
 from rat_ray.model.verdicts import PANEL, check_judge_model
 from rat_ray.naming import safe_name
 from rat_ray.output import below
-from rat_ray.retrieve import RETRIEVERS
+from rat_ray.retrieve.kinds import RETRIEVERS
 from rat_ray.settings import build, check_given, conf_dir, fields_of
 from rat_ray.store import StorageSettings
 
@@ -49,16 +49,29 @@ class Choice:
 
 @dataclass(frozen=True)
 class StageResources:
-    """What one worker of each stage takes; see `conf/resources/`."""
+    """What one worker of each stage takes; see `conf/resources/`.
 
+    search_groups: 1: every worker that retrieves searches the whole index; n: the index's shards in n groups, each
+    searched by workers of its own, for an index that does not fit one node. The lists are the same.
+    """
+
+    encode: Resources = Resources()
     index: Resources = Resources()
     retrieve: Resources = Resources()
+    gather: Resources = Resources()
+    rerank: Resources = Resources()
+    search_groups: int = 1
     generate: Resources = Resources()
     judge: Resources = Resources()
     label: Resources = Resources()
     count: Resources = COUNTING
     fit: Resources = Resources()
     allocate: Resources = Resources()
+
+    def validate(self) -> None:
+        """Raise InputError for no group."""
+        if self.search_groups < 1:
+            raise InputError(f"resources.search_groups={self.search_groups}: give 1, or in how many groups")
 
 
 @dataclass(frozen=True)
@@ -230,15 +243,15 @@ class _Identify:
         return f"not read: {settings.model_path or settings.model}"
 
 
-def _add_retriever(name: str, components: _Components, found: dict[str, Any]) -> None:
-    """Build a retriever and, first, those that it fuses."""
+def _add_retriever(name: str, components: _Components, found: dict[str, Any], above: tuple[str, ...] = ()) -> None:
+    """Build a retriever and, first, those whose lists it is made from. above: those that are made from it."""
+    if name in above:
+        raise InputError(f"retriever {name}: cannot be one of its own parts ({' of '.join([name, *reversed(above)])})")
     if name in found:
         return
     settings = components.build("retriever", name)
-    for part in getattr(settings, "of", ()):
-        if part == name:
-            raise InputError(f"retriever {name}: cannot be one of its own parts")
-        _add_retriever(part, components, found)
+    for part in settings.parts():
+        _add_retriever(part, components, found, (*above, name))
     found[name] = settings
 
 

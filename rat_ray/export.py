@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rat_ray import tables
 from rat_ray.errors import InputError
 from rat_ray.hive import read_dataset, write_tables
 from rat_ray.keys import digest_of, key_of
@@ -23,7 +24,9 @@ from rat_ray.model.workers import RETRIED
 from rat_ray.output import OutFiles, OutFolder
 from rat_ray.progress import console
 from rat_ray.report import ReportInput, render
+from rat_ray.report.retrieval import print_retrieval
 from rat_ray.report.table import print_table, result_table
+from rat_ray.retrieve.measures import retrieval_rows, summarise
 from rat_ray.settings import build
 from rat_ray.stage import StageRecord
 from rat_ray.store import StorageSettings, Store, Table
@@ -33,10 +36,11 @@ if TYPE_CHECKING:
     from rat_ray.fit_stages import FitJob, Fitted
     from rat_ray.fitting import FitJobSettings
     from rat_ray.model import Labels
-    from rat_ray.pipeline import Pipeline, Results
+    from rat_ray.pipeline import Pipeline
 
 PRIOR_DRAWS = 4000  # of P(G=1), for the curve beside the posterior's
 PASSING = ("stages", "who", "host", "git")  # facts of a run on which its files do not depend
+RETRIEVAL_FILE, PROBLEMS_FILE = "retrieval.parquet", "problems.parquet"
 LOUD_SHARE = 0.01  # of rows that failed: above it, the note becomes a warning
 
 
@@ -57,14 +61,37 @@ def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
         "failed": results.failed,
         **run_facts(pipeline.store, records, pipeline.job.seed),
     }
-    _finish(pipeline.out, facts, lambda: _write_evaluation(pipeline.out, results))
+    _finish(pipeline.out, facts, lambda: _write_evaluation(pipeline))
 
 
-def _write_evaluation(out: OutFolder, results: Results) -> None:
+def _write_evaluation(pipeline: Pipeline) -> None:
+    out, results = pipeline.out, pipeline.results
     write_tables(out, "annotations", results.annotations)
     write_fits(out, results.fitted)
+    write_tables(out, "relevance", results.relevance)
+    out.write_table(RETRIEVAL_FILE, _retrieval(pipeline))
     if results.allocation is not None:
         out.write_table("allocation.parquet", results.allocation.read())
+    problems = [dataset.source.problems() for dataset in results.datasets.values()]
+    out.write_table(PROBLEMS_FILE, pa.concat_tables([tables.PROBLEMS.empty_table(), *problems]))
+
+
+def _retrieval(pipeline: Pipeline) -> pa.Table:
+    """How well each configuration's retriever found the evidence; once for those with one dataset and retriever."""
+    found: dict[tuple[str, str], pa.Table] = {}
+    rows = [tables.RETRIEVAL.empty_table()]
+    for one in pipeline.plan.configurations:
+        relevance = pipeline.results.relevance.get(one.name)
+        if relevance is None:
+            continue
+        pair = one.dataset, one.retriever
+        if pair not in found:
+            depth = pipeline.plan.retrievers[one.retriever].depth
+            found[pair] = summarise(relevance.read(), depth, seed=pipeline.job.seed)
+        dataset = pipeline.plan.datasets[one.dataset].name
+        used = pipeline.plan.generators[one.generator].passages
+        rows.append(retrieval_rows(one.name, dataset, one.retriever, used, found[pair]))
+    return pa.concat_tables(rows)
 
 
 def write_fit(
@@ -113,7 +140,11 @@ def _finish(out: OutFolder, facts: Mapping[str, Any], write: Callable[[], None])
         write_report(out, facts)
     out.finish(facts, made_of)
     screen = console()
-    print_table(result_table(out.read_table("summary.parquet")), screen)
+    summary = out.read_table("summary.parquet")
+    print_table(result_table(summary), screen)
+    retrieval = out.find_table(RETRIEVAL_FILE)
+    if retrieval is not None:
+        print_retrieval(retrieval, screen)
     for note in facts["notes"]:
         screen.print(note, highlight=False, markup=False, soft_wrap=True)
     screen.print(f"out: {out.url}", highlight=False, markup=False, soft_wrap=True)
@@ -168,6 +199,7 @@ def report_input(out: OutFiles, facts: Mapping[str, Any]) -> ReportInput:
         patterns=read_dataset(out, "patterns"),
         prior_p_g=_prior_p_g(facts.get("prior")),
         predictive=out.find_table("checks.parquet"),
+        retrieval=out.find_table(RETRIEVAL_FILE),
     )
 
 
@@ -210,6 +242,9 @@ def _source_notes(pipeline: Pipeline) -> list[str]:
             notes.append(f"{name}: {count} questions left out: {reason}")
         for what, count in dataset.source.notes.items():
             notes.append(f"{name}: {what}: {count}")
+        listed = dataset.source.problems().num_rows
+        if listed:
+            notes.append(f"{name}: {listed} of these are listed in {PROBLEMS_FILE}")
     return notes
 
 

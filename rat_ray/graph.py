@@ -25,6 +25,9 @@ LEVELS = (
     "index",
     "retrieve",
     "fuse",
+    "gather",
+    "rerank",
+    "measure",
     "answer",
     "contexts",
     "judge",
@@ -135,20 +138,26 @@ class Walk:
         small: whether these stages of a level are cheap enough for this process.
         Raises: StageError where the cluster or the store is lost.
         """
-        for level in LEVELS:
-            while ready := self._ready(level):
-                self._run(ready, level, runs, small)
+        while self._rounds(lambda level, ready: self._run(ready, level, runs, small)):
+            pass
 
     def find(self, store: Store) -> None:
         """Find the tables that are in the store, as far as their keys can be known. Makes and writes nothing."""
-        for level in LEVELS:
-            while ready := self._ready(level):
-                for node in ready:
-                    self._find(node, store)
+        while self._rounds(lambda _, ready: [self._find(node, store) for node in ready]):
+            pass
 
     def why(self, *nodes: str) -> StageFailure | None:
         """The failure that keeps any of these from being there."""
         return next((self.failures[node] for node in nodes if node in self.failures), None)
+
+    def _rounds(self, do: Callable[[str, list[Node]], object]) -> bool:
+        """Go through the levels once; whether anything came of it. Most graphs are done in one round; a fusion of lists
+        that were ranked again needs a second one."""
+        before = len(self.tables) + len(self.failures)
+        for level in LEVELS:
+            while ready := self._ready(level):
+                do(level, ready)
+        return len(self.tables) + len(self.failures) > before
 
     def _ready(self, level: str) -> list[Node]:
         """The nodes of the level that can be made now. Those that need what failed are dropped on the way."""

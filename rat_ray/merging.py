@@ -14,8 +14,9 @@ from rat_ray.output import OutFiles, OutFolder, sweep_root
 from rat_ray.store import StorageSettings
 from rat_ray.versions import code_digest, provenance
 
-TABLES = ("checks", "allocation")  # beside the summary
-DATASETS = ("annotations", "posterior", "patterns")
+TABLES = ("checks", "allocation", "retrieval")  # beside the summary
+DATASETS = ("annotations", "posterior", "patterns", "relevance")
+PROBLEMS = "problems.parquet"  # of datasets, which several runs share
 # Facts of a run that are also the sweep's where all its runs agree.
 _COMMON = ("prior", "judge_model", "policy", "trusted", "budget", "budget_seed", "seed", "store")
 
@@ -59,6 +60,10 @@ def _write(root: OutFolder, runs: Sequence[_Run], summary: pa.Table) -> None:
         table = _merged(name, runs)
         if table is not None:
             root.write_table(f"{name}.parquet", table)
+    problems = [found for run in runs if (found := run.files.find_table(PROBLEMS)) is not None]
+    if problems:
+        rows = dict.fromkeys(tuple(row.items()) for table in problems for row in table.to_pylist())
+        root.write_table(PROBLEMS, pa.Table.from_pylist([dict(row) for row in rows], problems[0].schema))
     for dataset in DATASETS:
         partitions = _partitions(dataset, runs)
         if partitions:

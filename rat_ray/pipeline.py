@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rat_ray.datasets import DATASETS, Source, load, recall_source
 from rat_ray.errors import InputError, masked
-from rat_ray.evaluate import COMPONENTS, SETTINGS, Plan, make_plan
+from rat_ray.evaluate import COMPONENTS, SETTINGS, Configuration, Plan, make_plan
 from rat_ray.export import export
 from rat_ray.fit_stages import SUMMARIES_HERE, Fitted, check_engine
 from rat_ray.graph import Graph, NotKnownError, Walk
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COMPONENTS", "SETTINGS", "Pipeline", "run_all"]
 SMALL_ROWS = 20_000  # labelling and counting fewer rows than this takes less time here than a task on Ray
-_BY_ROWS = ("fuse", "contexts", "label", "count")
+_BY_ROWS = ("fuse", "gather", "measure", "contexts", "label", "count")
 
 
 class Imported(NamedTuple):
@@ -52,6 +52,7 @@ class Results:
     answers: dict[str, Table] = field(default_factory=dict)
     verdicts: dict[str, dict[str, Table]] = field(default_factory=dict)
     annotations: dict[str, Table] = field(default_factory=dict)
+    relevance: dict[str, Table] = field(default_factory=dict)
     fitted: dict[str, Fitted] = field(default_factory=dict)
     allocation: Table | None = None
     notes: list[str] = field(default_factory=list)
@@ -175,6 +176,7 @@ class Pipeline:
                 results.annotations[name] = found[self._nodes.annotations[name]]
                 verdicts = self._nodes.verdicts[name]
                 results.verdicts[name] = {judge: found[node] for judge, node in verdicts.items()}
+                self._measured(walk, configuration)
             failure = walk.why(*self._nodes.fits[name])
             if failure is None:
                 results.fitted[name] = self._nodes.fits[name].tables(walk)
@@ -184,6 +186,15 @@ class Pipeline:
             results.failed[name] = message
             results.notes.append(f"WARNING: {name} is not in the results: {_first_line(message)}")
         return [*failed, *self._allocation(walk)]
+
+    def _measured(self, walk: Walk, configuration: Configuration) -> None:
+        node = self._nodes.relevance[configuration.dataset, configuration.retriever]
+        failure = walk.why(node)
+        if failure is None:
+            self.results.relevance[configuration.name] = walk.tables[node]
+            return
+        text = f"WARNING: no measures of {configuration.name}'s retrieval: {_first_line(failure.message)}"
+        self.results.notes.append(text)
 
     def _allocation(self, walk: Walk) -> list[Failed]:
         if not self._nodes.allocation:

@@ -21,7 +21,7 @@ from rat_ray.generate.engine import EngineSettings
 from rat_ray.generate.worker import GenerateWorker
 from rat_ray.graph import Graph, Import, Tables
 from rat_ray.keys import digest_of, key_of
-from rat_ray.retrieve import RETRIEVERS
+from rat_ray.retrieval_stages import RetrievalStages
 from rat_ray.stage import Stage
 from rat_ray.store import encode_part
 
@@ -40,6 +40,7 @@ class EvaluationNodes:
     """The nodes of a job that its results are read from, by configuration where there is one per configuration."""
 
     datasets: dict[str, DatasetNodes] = field(default_factory=dict)
+    relevance: dict[tuple[str, str], str] = field(default_factory=dict)  # by dataset and retriever
     verdicts: dict[str, dict[str, str]] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     fits: dict[str, FitNodes] = field(default_factory=dict)
@@ -67,6 +68,14 @@ class _Declaration:
         self._job = plan.job
         self._source_of = source_of
         self._nodes = EvaluationNodes()
+        datasets = self._nodes.datasets
+        self._retrieval = RetrievalStages(
+            graph,
+            plan.retrievers,
+            plan.job.resources,
+            lambda name: datasets[name].passages,
+            lambda name: datasets[name].questions,
+        )
 
     def all(self) -> EvaluationNodes:
         nodes = self._nodes
@@ -84,12 +93,16 @@ class _Declaration:
         return nodes
 
     def _configuration(self, configuration: Configuration) -> None:
-        retrieval = self._retrieval(configuration.dataset, configuration.retriever)
-        answers = self._answers(configuration, retrieval)
+        given = self._plan.generators[configuration.generator].passages
+        dataset, retriever = configuration.dataset, configuration.retriever
+        lists = self._retrieval.lists(dataset, retriever)
+        cited = self._retrieval.cited(dataset, retriever, lists, given)
+        self._nodes.relevance[dataset, retriever] = self._retrieval.relevance(dataset, retriever, lists)
+        answers = self._answers(configuration, lists, cited)
         verdicts = {}
         for variable in self._job.judge.variables:
             add = self._verdict_r if variable == "r" else self._verdict_t
-            verdicts[f"{variable}@{self._job.judge.name}"] = add(configuration, answers)
+            verdicts[f"{variable}@{self._job.judge.name}"] = add(configuration, answers, cited)
         self._nodes.verdicts[configuration.name] = verdicts
         self._nodes.annotations[configuration.name] = self._annotations(configuration, answers, verdicts)
 
@@ -115,69 +128,10 @@ class _Declaration:
             self._graph.add("import", "questions", f"questions {settings.name}", key_of(settings), questions),
         )
 
-    # --- index, retrieve, fuse ----------------------------------------------------------------------------------
-
-    def _retrieval(self, dataset: str, retriever: str) -> str:
-        settings = self._plan.retrievers[retriever]
-        kind = RETRIEVERS[settings.kind]
-        label = f"{'fuse' if kind.index is None else 'retrieve'} {dataset} {retriever}"
-
-        def stage(over: Tables, inputs: Tables) -> Stage:
-            return Stage(
-                table="retrievals",
-                label=label,
-                settings=settings,
-                worker=kind.retrieve,
-                over=over,
-                inputs=inputs,
-                schema=tables.RETRIEVALS,
-                resources=self._job.resources.retrieve,
-            )
-
-        if kind.index is None:
-            needs = {part: self._retrieval(dataset, part) for part in settings.of}
-            return self._graph.add("fuse", "retrievals", label, settings, lambda found: stage(found, {}), needs=needs)
-        return self._graph.add(
-            "retrieve",
-            "retrievals",
-            label,
-            settings,
-            lambda found: stage({"questions": found["questions"]}, {"index": found["index"]}),
-            needs={"questions": self._nodes.datasets[dataset].questions, "index": self._index(dataset, retriever)},
-        )
-
-    def _index(self, dataset: str, retriever: str) -> str:
-        settings = self._plan.retrievers[retriever]
-        kind = RETRIEVERS[settings.kind]
-        label = f"index {dataset} {retriever}"
-
-        def stage(found: Tables) -> Stage:
-            resources = self._job.resources.index
-            if not kind.sharded:
-                resources = dataclasses.replace(resources, range_rows=max(1, found["passages"].num_rows))
-            assert kind.index is not None
-            return Stage(
-                table="index",
-                version=2,
-                label=label,
-                settings=settings,
-                key_settings=settings.index_settings(),
-                worker=kind.index,
-                over={"passages": found["passages"]},
-                schema=None,
-                rows="files",
-                ids=("passage_id",),
-                resources=resources,
-            )
-
-        needs = {"passages": self._nodes.datasets[dataset].passages}
-        return self._graph.add("index", "index", label, settings.index_settings(), stage, needs=needs)
-
     # --- answer, judge ------------------------------------------------------------------------------------------
 
-    def _answers(self, configuration: Configuration, retrieval: str) -> str:
+    def _answers(self, configuration: Configuration, retrieval: str, cited: str) -> str:
         settings = self._plan.generators[configuration.generator]
-        dataset = self._nodes.datasets[configuration.dataset]
         label = f"answer {configuration.name}"
 
         def stage(found: Tables) -> Stage:
@@ -193,7 +147,8 @@ class _Declaration:
                 affinity=affinity(settings),
             )
 
-        needs = {**dataset._asdict(), "retrievals": retrieval}
+        questions = self._nodes.datasets[configuration.dataset].questions
+        needs = {"passages": cited, "questions": questions, "retrievals": retrieval}
         return self._graph.add("answer", "answers", label, settings, stage, needs=needs)
 
     def _contexts(self, configuration: Configuration, answers: str) -> str:
@@ -212,13 +167,13 @@ class _Declaration:
 
         return self._graph.add("contexts", "contexts", label, {}, stage, needs={"answers": answers})
 
-    def _verdict_r(self, configuration: Configuration, answers: str) -> str:
-        needs = {"contexts": self._contexts(configuration, answers)}
-        return self._verdict(configuration, JudgeR, self._judge_of("r", ""), needs, ("passages",))
+    def _verdict_r(self, configuration: Configuration, answers: str, cited: str) -> str:
+        judged = {"contexts": self._contexts(configuration, answers)}
+        return self._verdict(configuration, JudgeR, self._judge_of("r", ""), judged, {"passages": cited})
 
-    def _verdict_t(self, configuration: Configuration, answers: str) -> str:
+    def _verdict_t(self, configuration: Configuration, answers: str, cited: str) -> str:
         judge = self._judge_of("t", self._plan.generators[configuration.generator].abstention_phrase)
-        return self._verdict(configuration, JudgeT, judge, {"answers": answers}, ())
+        return self._verdict(configuration, JudgeT, judge, {"answers": answers}, {})
 
     def _verdict(
         self,
@@ -226,11 +181,10 @@ class _Declaration:
         worker: type[JudgeR] | type[JudgeT],
         judge: JudgeSettings,
         judged: dict[str, str],
-        inputs: tuple[str, ...],
+        inputs: dict[str, str],
     ) -> str:
-        """judged: what the questions are judged with, row by row. inputs: tables of the dataset that are read whole."""
+        """judged: what the questions are judged with, row by row. inputs: tables that are read whole."""
         label = f"judge {judge.sources[0]} {configuration.name}"
-        dataset = self._nodes.datasets[configuration.dataset]._asdict()
 
         def stage(found: Tables) -> Stage:
             return Stage(
@@ -245,7 +199,7 @@ class _Declaration:
                 affinity=affinity(judge),
             )
 
-        needs = {**{name: dataset[name] for name in ("questions", *inputs)}, **judged}
+        needs = {"questions": self._nodes.datasets[configuration.dataset].questions, **inputs, **judged}
         return self._graph.add("judge", "verdicts", label, judge, stage, needs=needs)
 
     def _judge_of(self, variable: str, phrase: str) -> JudgeSettings:

@@ -16,12 +16,11 @@ from rat_ray.errors import InputError, StageError
 from rat_ray.pool import Pool
 from rat_ray.stage.recovery import Recovery
 from rat_ray.stage.runner import StageRunner, errors_in
-from rat_ray.stage.stage import Stage, StageFailure, StageRecord, cut
+from rat_ray.stage.stage import Stage, StageFailure, StageRecord
 from rat_ray.stage.units import Receipt, Unit, whole
 from rat_ray.store import Part, Store, Table, table_digest
 from rat_ray.versions import provenance
 
-DEFAULT_RANGE_ROWS = 1024
 READERS = 16  # threads that read the error column of reused parts
 
 
@@ -71,8 +70,7 @@ class Batch:
         unequal = {name: table.num_rows for name, table in stage.over.items() if table.num_rows != rows}
         if unequal:
             raise StageError(f"{stage.label}: inputs of {rows} rows and of {unequal} cannot be row-aligned")
-        wanted = max(rows, 1) if stage.rows == "whole" else stage.resources.range_rows or DEFAULT_RANGE_ROWS
-        found = self._store.fix_ranges(stage.table, key, cut(rows, wanted))
+        found = self._store.fix_ranges(stage.table, key, stage.ranges)
         ends = [0, *(stop for _, stop in found)]
         if ends[-1] != rows or any(start != end for (start, _), end in zip(found, ends[:-1], strict=True)):
             where = self._store.where(stage.table, key)

@@ -19,16 +19,19 @@ from rat_ray.store import Table
 
 # How rows in and rows out must agree, checked for every part and again for the table:
 # same: the same ids in the same order; counts: column `n` sums to the rows in;
-# groups: the same distinct ids, each with at least one row; whole: `expected_rows` rows from one range;
-# files: the worker answers how many rows its folder accounts for, which must be all of them.
-RULES = ("same", "counts", "groups", "whole", "files")
+# groups: the same distinct ids, each with at least one row; subset: some of the ids, in the same order; whole:
+# `expected_rows` rows from one range; files: the worker answers how many rows its folder accounts for, which must be
+# all of them.
+RULES = ("same", "counts", "groups", "subset", "whole", "files")
+DEFAULT_RANGE_ROWS = 1024
 
 
 @dataclass(frozen=True)
 class Stage:
     """One table to be: see the module's docstring.
 
-    over: row-aligned inputs, cut into the same ranges. inputs: tables that each worker gets whole.
+    over: row-aligned inputs, cut into the same ranges; where one of them is files, as that one is, and the worker gets
+    the folders of its range. inputs: tables that each worker gets whole. one_range: whether it is not cut at all.
     settings: a dataclass; fields whose metadata say `{"key": False}` (threads, say) do not enter the key.
     """
 
@@ -45,6 +48,7 @@ class Stage:
     version: int = 1
     resources: Resources = Resources()
     key_settings: Any = None  # what of the settings enters the key; None: all of them
+    one_range: bool = False
     affinity: str = ""  # units of equal affinity follow each other in a process, so that a model is loaded once
 
     def __post_init__(self) -> None:
@@ -54,6 +58,17 @@ class Stage:
     @property
     def num_rows(self) -> int:
         return next(iter(self.over.values())).num_rows
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """The bounds of its units of work, before a first writer has fixed others."""
+        rows = self.num_rows
+        if self.one_range or self.rows == "whole":
+            return [(0, rows)]
+        for table in self.over.values():
+            if table.files:
+                return [(part.start, part.stop) for part in table.parts]
+        return cut(rows, self.resources.range_rows or DEFAULT_RANGE_ROWS)
 
     @property
     def settings_for_key(self) -> Any:
@@ -125,13 +140,18 @@ def cut(rows: int, range_rows: int) -> list[tuple[int, int]]:
     return [(start, min(start + range_rows, rows)) for start in range(0, rows, range_rows)]
 
 
-def read_aligned(stage: Stage, start: int, stop: int) -> dict[str, pa.Table]:
-    """The same range of every row-aligned input; their ids must agree row by row."""
-    rows = {name: table.read_range(start, stop) for name, table in stage.over.items()}
+def read_aligned(stage: Stage, start: int, stop: int) -> dict[str, Any]:
+    """The same range of every row-aligned input; their ids must agree row by row. Of files: the folders (list[Path])."""
+    rows = {
+        name: table.folders_of(start, stop) if table.files else table.read_range(start, stop)
+        for name, table in stage.over.items()
+    }
+    if stage.rows == "files":
+        return rows
     first_name, first = next(iter(rows.items()))
     for name, table in rows.items():
         for column in stage.ids:
-            if column not in first.schema.names or column not in table.schema.names or stage.rows == "files":
+            if column not in first.schema.names or column not in table.schema.names:
                 continue
             if not table.column(column).equals(first.column(column)):
                 raise StageError(f"{stage.label}: rows [{start}, {stop}) of {name} and {first_name} differ in {column}")
@@ -152,12 +172,22 @@ def check_rows(stage: Stage, rows: Mapping[str, pa.Table], made: pa.Table, what:
         return
     if stage.rows == "same" and _equal_ids(first, made, stage.ids):
         return
+    if stage.rows == "subset":
+        _check_subset(_ids(first, stage.ids), _ids(made, stage.ids), what)
+        return
     given, got = _ids(first, stage.ids), _ids(made, stage.ids)
     if stage.rows == "groups":
         given, got = sorted(set(given)), sorted(set(got))
     if given != got:
         lost = sorted(set(given) - set(got))[:5]
         raise StageError(f"{what}: {len(given)} ids in, {len(got)} out, or in another order; first missing: {lost}")
+
+
+def _check_subset(given: list[tuple[Any, ...]], got: list[tuple[Any, ...]], what: str) -> None:
+    rest = iter(given)
+    for one in got:
+        if one not in rest:  # consumes `rest`, so that the order counts as well
+            raise StageError(f"{what}: {one} came out, which did not come in, or in another order")
 
 
 def _ids(table: pa.Table, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rat_ray.errors import StageError
+from rat_ray.keys import digest_of
 from rat_ray.store.names import check_name
 from rat_ray.store.objects import Entry, Objects, open_objects
 from rat_ray.store.parts import FILES, FOOTER, Part, damaged
@@ -32,6 +33,8 @@ class Input(Protocol):
     def batches(self, columns: list[str] | None = None) -> Iterator[pa.Table]: ...
 
     def folders(self) -> list[Path]: ...
+
+    def read_files(self, name: str) -> Iterator[bytes]: ...
 
 
 @dataclass(frozen=True)
@@ -59,14 +62,46 @@ class Table:
 
     def folders(self) -> list[Path]:
         """A file table's parts as local folders, in the order of their ranges."""
-        if not self.files:
-            raise StageError(f"{self.table}/{self.key[:12]} holds rows, not files")
+        self._check_files()
         return [self._folder(part) for part in self.parts]
 
-    def _folder(self, part: Part) -> Path:
-        name = self._name(part)
+    def folders_of(self, start: int, stop: int) -> list[Path]:
+        """The folders of the parts that lie within rows [start, stop)."""
+        within = [part for part in self.parts if start <= part.start and part.stop <= stop]
+        return replace(self, parts=tuple(within)).folders()
+
+    def read_files(self, name: str) -> Iterator[bytes]:
+        """One file of each part, in the order of their ranges; nothing else of the parts is fetched."""
+        self._check_files()
+        for part in self.parts:
+            sizes = {file.name: file.size for file in self._listed(part)}
+            if name not in sizes:
+                raise StageError(damaged(f"{self.where}/{part.name}", self.where, f"it lists no file {name}"))
+            try:
+                data = self._objects.get(f"{self._name(part).removesuffix(FILES)}/{name}")
+            except FileNotFoundError as error:
+                raise StageError(self._missing(part, f"/{name}")) from error
+            if len(data) != sizes[name]:
+                where = f"{self.where}/{part.name.removesuffix(FILES)}/{name}"
+                raise StageError(damaged(where, self.where, f"{sizes[name]} bytes are expected"))
+            yield data
+
+    def group(self, index: int, groups: int) -> Table:
+        """The table of the `index`-th of `groups` runs of neighbouring parts, as equal in number as can be."""
+        if not 0 <= index < groups:
+            raise ValueError(f"group {index} of {groups}")
+        low, high = (len(self.parts) * i // groups for i in (index, index + 1))
+        parts = self.parts[low:high]
+        digest = digest_of([self.digest, *(part.name for part in parts)])
+        return replace(self, parts=parts, num_rows=sum(part.rows for part in parts), digest=digest)
+
+    def _check_files(self) -> None:
+        if not self.files:
+            raise StageError(f"{self.table}/{self.key[:12]} holds rows, not files")
+
+    def _listed(self, part: Part) -> list[Entry]:
         try:
-            listed = json.loads(self._objects.get(name))
+            listed = json.loads(self._objects.get(self._name(part)))
             files = [Entry(str(file), int(size), 0.0) for file, size in listed.items()]
         except FileNotFoundError as error:
             raise StageError(self._missing(part)) from error
@@ -74,6 +109,10 @@ class Table:
             raise StageError(damaged(f"{self.where}/{part.name}", self.where, repr(error))) from error
         for file in files:  # a list that somebody changed must not lead us elsewhere
             check_name(file.name, self.where)
+        return files
+
+    def _folder(self, part: Part) -> Path:
+        name, files = self._name(part), self._listed(part)
         try:
             folder = self._objects.download(name.removesuffix(FILES), files)
         except FileNotFoundError as error:

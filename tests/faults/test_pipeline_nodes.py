@@ -12,7 +12,7 @@ import pytest
 
 from rat_ray import tables
 from rat_ray.cluster import Cluster, ClusterSettings, Resources
-from rat_ray.retrieve import RETRIEVERS, Bm25Settings, DenseSettings
+from rat_ray.retrieve.kinds import RETRIEVERS, Bm25Settings, DenseSettings
 from rat_ray.stage import Runs, Stage, import_rows
 from rat_ray.store import MANIFEST, RANGES, Store, Table
 from tests import ray_nodes

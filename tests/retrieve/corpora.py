@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from rat_ray import tables
-from rat_ray.retrieve import RETRIEVERS
+from rat_ray.retrieve.kinds import RETRIEVERS
 from tests.helpers import MemoryInput
 
 WORDS = [

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rat_ray.datasets import DATASETS
-from rat_ray.retrieve import RETRIEVERS
+from rat_ray.retrieve.kinds import RETRIEVERS
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 

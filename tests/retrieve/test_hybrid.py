@@ -10,7 +10,7 @@ import pytest
 
 from rat_ray import tables
 from rat_ray.errors import InputError, StageError
-from rat_ray.retrieve import RETRIEVERS, HybridSettings
+from rat_ray.retrieve.kinds import RETRIEVERS, HybridSettings
 from rat_ray.retrieve.hits import Hits
 from rat_ray.retrieve.hybrid import HybridRetrieve, fuse
 from rat_ray.retrieve.merge import merge

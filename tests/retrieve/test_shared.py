@@ -9,7 +9,7 @@ import pytest
 
 from rat_ray import datasets
 from rat_ray.datasets import FilesSettings
-from rat_ray.retrieve import RETRIEVERS
+from rat_ray.retrieve.kinds import RETRIEVERS
 from tests.retrieve.corpora import build, search
 
 DATASETS = {
