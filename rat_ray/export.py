@@ -26,7 +26,7 @@ from rat_ray.progress import console
 from rat_ray.report import ReportInput, render
 from rat_ray.report.retrieval import print_retrieval
 from rat_ray.report.table import print_table, result_table
-from rat_ray.retrieve.measures import retrieval_rows, summarise
+from rat_ray.retrieve.measures import RECALL_AT, retrieval_rows, summarise
 from rat_ray.settings import build
 from rat_ray.stage import StageRecord
 from rat_ray.store import StorageSettings, Store, Table
@@ -79,6 +79,7 @@ def _write_evaluation(pipeline: Pipeline) -> None:
 def _retrieval(pipeline: Pipeline) -> pa.Table:
     """How well each configuration's retriever found the evidence; once for those with one dataset and retriever."""
     found: dict[tuple[str, str], pa.Table] = {}
+    ks = sorted({*RECALL_AT, *(one.passages for one in pipeline.plan.generators.values() if one.passages)})
     rows = [tables.RETRIEVAL.empty_table()]
     for one in pipeline.plan.configurations:
         relevance = pipeline.results.relevance.get(one.name)
@@ -87,7 +88,7 @@ def _retrieval(pipeline: Pipeline) -> pa.Table:
         pair = one.dataset, one.retriever
         if pair not in found:
             depth = pipeline.plan.retrievers[one.retriever].depth
-            found[pair] = summarise(relevance.read(), depth, seed=pipeline.job.seed)
+            found[pair] = summarise(relevance.read(), depth, ks, pipeline.job.seed)
         dataset = pipeline.plan.datasets[one.dataset].name
         used = pipeline.plan.generators[one.generator].passages
         rows.append(retrieval_rows(one.name, dataset, one.retriever, used, found[pair]))

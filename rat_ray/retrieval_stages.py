@@ -84,12 +84,13 @@ class RetrievalStages:
         """A retriever's lists, or those of one group of its index's shards."""
         settings = self._retrievers[retriever]
         kind, wanted = RETRIEVERS[settings.kind], inputs or {}
+        uncut = {step.name for step in settings.steps() if step.whole}  # one folder, which every group needs
         label = f"{kind.level} {dataset} {retriever}"
         if group:
             label += f", shards {group[0] + 1}/{group[1]}"
 
         def stage(found: Tables) -> Stage:
-            whole = {name: found[name].group(*group) if group else found[name] for name in wanted}
+            whole = {name: found[name].group(*group) if group and name not in uncut else found[name] for name in wanted}
             return Stage(
                 table="retrievals",
                 label=label,

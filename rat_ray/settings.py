@@ -32,7 +32,8 @@ def build(kind: type[T], data: Mapping[str, Any] | None, path: str = "") -> T:
     """
     given = {} if data is None else data
     if not isinstance(given, Mapping):
-        raise InputError(f"{path or kind.__name__}={given!r}: expected a group of settings")
+        instead = f"; write {path}.kind={given}" if isinstance(given, str) and "kind" in fields_of(kind) else ""
+        raise InputError(f"{path or kind.__name__}={given!r}: expected a group of settings{instead}")
     known = fields_of(kind)
     for name in given:
         if name not in known:

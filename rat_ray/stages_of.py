@@ -223,6 +223,7 @@ class _Declaration:
             judged = {name: found[name] for name in verdicts}
             return Stage(
                 table="annotations",
+                version=2,
                 label=label,
                 settings=settings,
                 worker=AnnotateWorker,

@@ -52,6 +52,41 @@ RETRIEVALS = pa.schema(
     ]
 )
 
+# Where the evidence of each question stands in a retriever's list.
+RELEVANCE = pa.schema(
+    [
+        _required("question_id", ID),
+        _required("status", pa.string()),  # measured | absent | unknown | failed
+        pa.field("rank_any", pa.int32()),  # of the first passage of any evidence set, from 1; null: not in the list
+        pa.field("rank_full", pa.int32()),  # the smallest k whose first k passages hold one whole set; null: none
+        pa.field("passages", pa.int32()),  # length of the list; null where the retrieval failed
+        pa.field("rr", pa.float64()),  # reciprocal rank, 0 where nothing was found; null unless measured
+        pa.field("ndcg@10", pa.float64()),  # every passage of every set is relevant, all alike; null unless measured
+    ]
+)
+
+# One row per configuration, measure and k; see `retrieve.measures.summarise`.
+RETRIEVAL = pa.schema(
+    [
+        _required("config", pa.string()),
+        _required("dataset", pa.string()),
+        _required("retriever", pa.string()),
+        pa.field("used", pa.int32()),  # how many passages the configuration gives its generator
+        _required("depth", pa.int32()),  # how many passages the retriever was asked for
+        _required("measure", pa.string()),  # recall_any | recall_full | mrr | ndcg
+        pa.field("k", pa.int32()),  # null for mrr, which takes the whole list
+        pa.field("mean", pa.float64()),
+        pa.field("q2.5", pa.float64()),
+        pa.field("q97.5", pa.float64()),
+        pa.field("observed", pa.float64()),  # the plain share or average
+        _required("questions", pa.int64()),
+        _required("absent", pa.int64()),
+        _required("unknown", pa.int64()),
+        _required("failed", pa.int64()),
+        _required("deep_enough", LABEL),
+    ]
+)
+
 # context_ids: the passages that went into the prompt after truncation, in the prompt's order.
 ANSWERS = pa.schema(
     [

@@ -35,9 +35,9 @@ def match_label(
     """1 when the answer agrees with one of the accepted answers, 0 when with none.
 
     Missing where the row failed (answer None), where the answer is an abstention (T is not defined there), and where
-    no accepted answer is known.
+    no accepted answer is known (None). An empty list says that no answer is right.
     """
-    if answer is None or abstained == 1 or not answers:
+    if answer is None or abstained == 1 or answers is None:
         return None
     if shape == "claim":
         return int(claim_verdict(answer) in {claim_verdict(gold) for gold in answers} - {None})

@@ -11,18 +11,38 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from rat_ray import __version__
-from rat_ray.datasets import files, packaged
+import pyarrow as pa
+
+from rat_ray import __version__, tables
+from rat_ray.datasets import documents, fever, files, hotpotqa, natural_questions, packaged
+from rat_ray.datasets.documents import DocumentsSettings
+from rat_ray.datasets.fever import FeverSettings
 from rat_ray.datasets.files import FilesSettings
+from rat_ray.datasets.hotpotqa import HotpotqaSettings
+from rat_ray.datasets.natural_questions import NaturalQuestionsSettings
 from rat_ray.datasets.packaged import DemoSettings
 from rat_ray.datasets.source import Source
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.keys import key_of
 from rat_ray.remembered import recall, remembered
 
-__all__ = ["DATASETS", "DatasetKind", "DemoSettings", "FilesSettings", "Source", "load", "recall_source"]
+__all__ = [
+    "DATASETS",
+    "DatasetKind",
+    "DemoSettings",
+    "DocumentsSettings",
+    "FeverSettings",
+    "FilesSettings",
+    "HotpotqaSettings",
+    "NaturalQuestionsSettings",
+    "Source",
+    "load",
+    "recall_source",
+]
 
-DatasetSettings = FilesSettings | DemoSettings
+DatasetSettings = (
+    FilesSettings | DemoSettings | DocumentsSettings | FeverSettings | HotpotqaSettings | NaturalQuestionsSettings
+)
 
 
 class DatasetKind(NamedTuple):
@@ -39,9 +59,14 @@ class DatasetKind(NamedTuple):
 
 DATASETS: Final[Mapping[str, DatasetKind]] = {
     "demo": DatasetKind(DemoSettings, packaged.load, packaged.source_files),
+    "documents": DatasetKind(DocumentsSettings, documents.load, documents.source_files),
     "files": DatasetKind(FilesSettings, files.load, files.source_files),
+    "fever": DatasetKind(FeverSettings, fever.load, fever.source_files),
+    "hotpotqa": DatasetKind(HotpotqaSettings, hotpotqa.load, hotpotqa.source_files),
+    "natural_questions": DatasetKind(NaturalQuestionsSettings, natural_questions.load, natural_questions.source_files),
 }
 _FACTS: Final = ("digest", "passages_digest", "questions_digest", "num_passages", "num_questions", "left_out", "notes")
+_PROBLEMS: Final = "problems"
 
 
 def load(settings: DatasetSettings) -> Source:
@@ -55,7 +80,8 @@ def load(settings: DatasetSettings) -> Source:
 
     def find() -> str:
         made.append(kind.load(settings))
-        return json.dumps({name: getattr(made[0], name) for name in _FACTS})
+        known = {name: getattr(made[0], name) for name in _FACTS}
+        return json.dumps(known | {_PROBLEMS: made[0].problems().to_pylist()})
 
     facts = remembered(_about(settings), kind.files(settings), find)
     return made[0] if made else _known(settings, facts)
@@ -78,12 +104,13 @@ def _kind(settings: DatasetSettings) -> DatasetKind:
 
 
 def _about(settings: DatasetSettings) -> str:
-    return json.dumps(["dataset", __version__, key_of(settings)], sort_keys=True)
+    return json.dumps(["dataset by content", __version__, key_of(settings)], sort_keys=True)
 
 
 def _known(settings: DatasetSettings, facts: str) -> Source:
     """A source whose rows are read, and everything checked again, when they are asked for."""
     known = json.loads(facts)
+    problems = pa.Table.from_pylist(known.pop(_PROBLEMS, []), schema=tables.PROBLEMS)
 
     @cache
     def read() -> Source:
@@ -93,5 +120,9 @@ def _known(settings: DatasetSettings, facts: str) -> Source:
         return source
 
     return Source(
-        name=settings.name, read_questions=lambda: read().questions(), stream=lambda: read().stream(), **known
+        name=settings.name,
+        read_questions=lambda: read().questions(),
+        stream=lambda: read().stream(),
+        problems=lambda: problems,
+        **known,
     )

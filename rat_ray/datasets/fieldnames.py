@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Final
 
-from rat_ray.datasets.reading import Place
+from rat_ray.datasets.reading import Place, RowError
 from rat_ray.errors import InputError, did_you_mean
 
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -61,10 +61,10 @@ class FieldReader:
         self._settled: dict[str, str] = {}
 
     def required(self, record: Mapping[str, object], field: str, place: Place) -> object:
-        """The value. Raises InputError when the row has no such field."""
+        """The value. Raises RowError when the row has no such field."""
         name = self._find(record, field)
         if name is None or name not in record:
-            raise InputError(self._missing(record, field, place))
+            raise RowError(place, self._missing(record, field))
         return record[name]
 
     def has(self, record: Mapping[str, object], field: str) -> bool:
@@ -86,10 +86,6 @@ class FieldReader:
                 f"{place.path}: no row has the field {chosen!r}{did_you_mean(chosen, record)}; set fields.{field}"
             )
 
-    def settled(self) -> str:
-        """The names that were read, as text, for a digest."""
-        return ",".join(f"{field}={name}" for field, name in sorted(self._settled.items()))
-
     def _find(self, record: Mapping[str, object], field: str) -> str | None:
         if field in self._settled:
             return self._settled[field]
@@ -99,8 +95,8 @@ class FieldReader:
                 return name
         return None
 
-    def _missing(self, record: Mapping[str, object], field: str, place: Place) -> str:
+    def _missing(self, record: Mapping[str, object], field: str) -> str:
         names = self._names.names(field)
         wanted = self._settled.get(field) or names[0]
         also = f" (nor any of {', '.join(names[1:])})" if len(names) > 1 and field not in self._settled else ""
-        return f"{place}: no field {wanted!r}{also}{did_you_mean(wanted, record)}; set fields.{field} to its name"
+        return f"no field {wanted!r}{also}{did_you_mean(wanted, record)}; set fields.{field} to its name"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from rat_ray.datasets.reading import Place, Reader, clean_id
-from rat_ray.datasets.source import combine
+from rat_ray.datasets.problems import Problems
+from rat_ray.datasets.reading import Place, Reader, RowError, clean_id
 from rat_ray.errors import InputError, did_you_mean
 
 _HEADERS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -18,11 +17,7 @@ _HEADERS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-class Qrels(NamedTuple):
-    """relevant: question id -> passage ids with a score of at least min_score, in the file's order."""
-
-    relevant: dict[str, list[str]]
-    digest: str
+Relevant = dict[str, dict[str, int]]
 
 
 class _Columns(NamedTuple):
@@ -32,50 +27,61 @@ class _Columns(NamedTuple):
     width: int
 
 
-def read_qrels(path: Path, questions: set[str], passages: set[str], min_score: int, notes: Counter[str]) -> Qrels:
-    """Reads and checks one file.
+def read_qrels(path: Path, questions: set[str], min_score: int, problems: Problems) -> Relevant:
+    """Reads and checks one file: question id -> passage ids with a score of at least min_score -> their line.
 
-    Rows of questions that are not among `questions` are counted in notes and otherwise ignored. Raises InputError for
-    a malformed row, two scores for one pair, and a relevant passage that is not among `passages`.
+    Questions without any are not in it. Rows of questions that are not among `questions` are counted in notes and
+    otherwise ignored. Raises InputError for a malformed row and two scores for one pair, unless problems skips it.
     """
-    reader = Reader(path)
     columns: _Columns | None = None
     scores: dict[tuple[str, str], float] = {}
-    relevant: dict[str, list[str]] = {}
-    unknown: list[str] = []
+    relevant: Relevant = {}
     strangers: set[str] = set()
-    for place, text in reader.lines():
+    for place, text in Reader(path).lines(problems.broken):
         cells = _cells(text)
         if columns is None:
             columns, is_header = _columns(cells, place)
             if is_header:
                 continue
-        query, passage, score = _row(cells, columns, place)
-        if query not in questions:
-            notes["qrels rows of questions that are not in the questions file"] += 1
-            strangers.add(query)
+        try:
+            query, passage, score = _row(cells, columns, place)
+            if query not in questions:
+                problems.notes["qrels rows of questions that are not in the questions file"] += 1
+                strangers.add(query)
+                continue
+            _check_score(scores.setdefault((query, passage), score), score, query, passage, place)
+        except RowError as error:
+            problems.broken(error)
             continue
-        before = scores.setdefault((query, passage), score)
-        if before != score:
-            raise InputError(
-                f"{place}: question {query!r}, passage {passage!r}: scored {before:g} before, {score:g} here"
-            )
-        if score < min_score or passage in relevant.setdefault(query, []):
-            continue
-        if passage not in passages:
-            unknown.append(f"{passage!r} (line {place.line}, question {query!r})")
-        relevant[query].append(passage)
-    if unknown:
-        raise InputError(
-            f"{path}: {len(unknown)} relevant passages are in no corpus: {', '.join(unknown[:5])}"
-            f"{', …' if len(unknown) > 5 else ''}; add the corpus that holds them to `corpora`, or remove the rows"
-        )
+        if score >= min_score:
+            relevant.setdefault(query, {}).setdefault(passage, place.line)
     if strangers and not scores:
         raise InputError(
             f"{path}: none of its {len(strangers)} questions is in the questions file, e.g. {min(strangers)!r}; "
             "do both use the same ids?"
         )
-    return Qrels({query: ids for query, ids in relevant.items() if ids}, combine(reader.digest, str(min_score)))
+    return relevant
+
+
+def check_known(path: Path, relevant: Relevant, known: Callable[[str], bool]) -> None:
+    """Raises InputError when a relevant passage is in no corpus."""
+    unknown = [
+        f"{passage!r} (line {line}, question {query!r})"
+        for query, lines in relevant.items()
+        for passage, line in lines.items()
+        if not known(passage)
+    ]
+    if unknown:
+        raise InputError(
+            f"{path}: {len(unknown)} relevant passages are in no corpus: {', '.join(unknown[:5])}"
+            f"{', …' if len(unknown) > 5 else ''}; add the corpus that holds them to `corpora`, remove the rows, or "
+            "set dataset.unmapped=missing"
+        )
+
+
+def _check_score(before: float, score: float, query: str, passage: str, place: Place) -> None:
+    if before != score:
+        raise RowError(place, f"question {query!r}, passage {passage!r}: scored {before:g} before, {score:g} here")
 
 
 def _cells(text: str) -> list[str]:
@@ -105,10 +111,10 @@ def _columns(cells: list[str], place: Place) -> tuple[_Columns, bool]:
 
 def _row(cells: list[str], columns: _Columns, place: Place) -> tuple[str, str, float]:
     if len(cells) != columns.width:
-        raise InputError(f"{place}: expected {columns.width} columns as in the first row, found {len(cells)}: {cells}")
+        raise RowError(place, f"expected {columns.width} columns as in the first row, found {len(cells)}: {cells}")
     score = _number(cells[columns.score])
     if score is None:
-        raise InputError(f"{place}: the score must be a number, found {cells[columns.score]!r}")
+        raise RowError(place, f"the score must be a number, found {cells[columns.score]!r}")
     query = clean_id(cells[columns.query], place, "the question id")
     return query, clean_id(cells[columns.passage], place, "the passage id"), score
 

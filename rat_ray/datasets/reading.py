@@ -1,17 +1,23 @@
-"""Reading text files row by row, plain or gzipped. Whatever is wrong names the file and the line."""
+"""Reading text files row by row, plain or compressed. Whatever is wrong names the file and the line."""
 
 from __future__ import annotations
 
+import bz2
 import glob
 import gzip
-import hashlib
+import io
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, Final, NamedTuple, cast
 
 from rat_ray.errors import InputError, did_you_mean
+
+# A folder given as a corpus means the files below it whose names end like this, compressed or not.
+_DATA: Final = (".jsonl", ".json", ".tsv", ".bz2", ".gz")
+_ZIPPED: Final = (".gz", ".bz2")
+_BUFFER: Final = 1 << 20
 
 
 class Place(NamedTuple):
@@ -24,66 +30,97 @@ class Place(NamedTuple):
         return f"{self.path}:{self.line}"
 
 
-class Reader:
-    """One file, read line by line, with the SHA-256 of its (uncompressed) contents once all of it has been read.
+class RowError(InputError):
+    """One row that cannot be read; `on_error=skip` may leave it out and go on."""
 
-    The contents are hashed, not the compressed bytes: packing a corpus with gzip changes nothing that depends on it.
-    """
+    def __init__(self, place: Place, reason: str) -> None:
+        super().__init__(f"{place}: {reason}")
+        self.place = place
+        self.reason = reason
+
+
+Broken = Callable[[RowError], None]
+
+
+def stop(error: RowError) -> None:
+    """What to do with a broken row unless another thing is asked for: raise its error."""
+    raise error
+
+
+class Reader:
+    """One file, read line by line: plain, gzipped or bzip2ed, which its first bytes tell, not its name."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.digest = ""
 
-    def lines(self) -> Iterator[tuple[Place, str]]:
-        """Lines that are not blank. Raises InputError for a file that is empty, cut short or not UTF-8."""
-        sha = hashlib.sha256()
+    def lines(self, broken: Broken = stop) -> Iterator[tuple[Place, str]]:
+        """Lines that are not blank. `broken` is called for one that is not UTF-8.
+
+        Raises InputError for a file that is empty, cut short or damaged.
+        """
         found = False
         number = 0
         try:
-            with _open(self.path) as file:
+            with open_bytes(self.path) as file:
                 for number, raw in enumerate(file, start=1):
-                    sha.update(raw)
-                    text = _decode(raw, Place(self.path, number))
-                    if text.strip():
+                    try:
+                        text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+                    except UnicodeDecodeError as error:
+                        found = True
+                        reason = f"not valid UTF-8 at byte {error.start + 1} of the line; convert the file"
+                        broken(RowError(Place(self.path, number), reason))
+                        continue
+                    if not text.isspace() and text:
                         found = True
                         yield Place(self.path, number), text
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise InputError(
-                f"{self.path}: the gzip data break off or are damaged after line {number} ({error}); fetch it again"
-            ) from error
+            raise self._damaged(number, error) from error
         except OSError as error:
+            if error.errno is None:  # what bz2 raises
+                raise self._damaged(number, error) from error
             raise InputError(f"{self.path}: cannot be read ({error.strerror or error})") from error
         if not found:
             raise InputError(f"{self.path}: the file is empty; it needs at least one row")
-        self.digest = sha.hexdigest()
 
-    def records(self) -> Iterator[tuple[Place, dict[str, object]]]:
-        """The JSON object of each line. Raises InputError for a line that is no JSON object."""
-        for place, text in self.lines():
+    def records(self, broken: Broken = stop) -> Iterator[tuple[Place, dict[str, object]]]:
+        """The JSON object of each line; `broken` is called for a line that is none."""
+        for place, text in self.lines(broken):
             try:
-                value = json.loads(text)
-            except (ValueError, RecursionError) as error:
-                raise InputError(f"{place}: broken JSON ({error}): {_excerpt(text)}") from error
-            if not isinstance(value, dict):
-                raise InputError(f"{place}: expected a JSON object with fields, found {_excerpt(text)}")
-            # A lone surrogate is legal in JSON and not in Arrow or UTF-8; only an escape can bring one in.
-            if "\\ud" in text.lower() and not _encodes(value):
-                raise InputError(f"{place}: a lone surrogate (\\ud800 to \\udfff) is not text: {_excerpt(text)}")
+                value = _object(text, place)
+            except RowError as error:
+                broken(error)
+                continue
             yield place, value
 
+    def _damaged(self, number: int, error: Exception) -> InputError:
+        return InputError(
+            f"{self.path}: the compressed data break off or are damaged after line {number} ({error}); fetch it again"
+        )
 
-def _open(path: Path) -> BinaryIO:
+
+def open_bytes(path: Path) -> BinaryIO:
+    """The file's contents, unpacked where they are gzipped or bzip2ed."""
     with path.open("rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
+        first = file.read(3)
     # By content, not by name: a .gz that a browser has unpacked is common.
-    return cast(BinaryIO, gzip.open(path, "rb")) if zipped else path.open("rb")
+    if first[:2] == b"\x1f\x8b":
+        return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, gzip.open(path, "rb")), _BUFFER))
+    if first == b"BZh":
+        return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, bz2.open(path, "rb")), _BUFFER))
+    return path.open("rb")
 
 
-def _decode(raw: bytes, place: Place) -> str:
+def _object(text: str, place: Place) -> dict[str, object]:
     try:
-        return raw.decode("utf-8-sig" if place.line == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{place}: not valid UTF-8 at byte {error.start + 1} of the line; convert the file") from error
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RowError(place, f"broken JSON ({error}): {_excerpt(text)}") from error
+    if not isinstance(value, dict):
+        raise RowError(place, f"expected a JSON object with fields, found {_excerpt(text)}")
+    # A lone surrogate is legal in JSON and not in Arrow or UTF-8; only an escape can bring one in.
+    if ("\\ud" in text or "\\uD" in text) and not _encodes(value):
+        raise RowError(place, f"a lone surrogate (\\ud800 to \\udfff) is not text: {_excerpt(text)}")
+    return value
 
 
 def _encodes(value: object) -> bool:
@@ -101,15 +138,17 @@ def _excerpt(text: str, width: int = 80) -> str:
 
 def clean_id(value: object, place: Place, what: str) -> str:
     """An id as a string: 1, 1.0 (pandas writes those) and "1" are one id. Raises InputError for anything else."""
+    if isinstance(value, str) and value and not value[0].isspace() and not value[-1].isspace():
+        return value
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str):
-        raise InputError(f"{place}: {what} must be a string or a whole number, found {value!r}")
+        raise RowError(place, f"{what} must be a string or a whole number, found {value!r}")
     cleaned = value.strip()
     if not cleaned:
-        raise InputError(f"{place}: {what} is empty; every row needs its own id")
+        raise RowError(place, f"{what} is empty; every row needs its own id")
     return cleaned
 
 
@@ -125,20 +164,33 @@ def resolve_folder(path: str, key: str) -> Path:
     return folder
 
 
-def resolve_file(folder: Path, name: str, key: str, hint: str = "") -> Path:
-    """`name` in `folder` (or an absolute path), or the same with `.gz` added or taken away."""
+def resolve_file(folder: Path, name: str, key: str, hint: str = "", otherwise: str = "") -> Path:
+    """`name` in `folder` (or an absolute path), or the same with `.gz` added or taken away; else `otherwise` likewise.
+
+    Raises InputError when there is none of them.
+    """
+    for path in _spellings(folder, name) + (_spellings(folder, otherwise) if otherwise else []):
+        if path.is_file():
+            return path
+    path, other = _spellings(folder, name)[:2]
+    also = f" or {otherwise}" if otherwise else ""
+    raise InputError(f"{key}={name}: there is no file {path} (nor {other.name}{also}){_near(path)}; set {key}{hint}")
+
+
+def _spellings(folder: Path, name: str) -> list[Path]:
     path = folder / Path(name).expanduser()
-    others = [path.with_name(path.name + ".gz")] if path.suffix != ".gz" else [path.with_suffix("")]
-    for candidate in (path, *others):
-        if candidate.is_file():
-            return candidate
-    raise InputError(f"{key}={name}: there is no file {path} (nor {others[0].name}){_near(path)}; set {key}{hint}")
+    if path.suffix in _ZIPPED:
+        return [path, path.with_suffix("")]
+    return [path, *(path.with_name(path.name + suffix) for suffix in _ZIPPED)]
 
 
 def resolve_files(folder: Path, names: Iterable[str], key: str) -> list[Path]:
-    """Files in the order given; a glob's matches in the order of their names."""
+    """Files in the order given; a glob's matches and a folder's data files in the order of their names."""
     paths: list[Path] = []
     for name in names:
+        if (folder / Path(name).expanduser()).is_dir():
+            paths += _data_files(folder / Path(name).expanduser(), name, key)
+            continue
         if not glob.has_magic(name):
             paths.append(resolve_file(folder, name, key))
             continue
@@ -151,6 +203,13 @@ def resolve_files(folder: Path, names: Iterable[str], key: str) -> list[Path]:
     if not paths:
         raise InputError(f"{key} is empty; name at least one corpus file")
     return paths
+
+
+def _data_files(folder: Path, name: str, key: str) -> list[Path]:
+    found = [path for path in folder.rglob("*") if path.name.endswith(_DATA) and path.name[0] != "." and path.is_file()]
+    if not found:
+        raise InputError(f"{key}={name}: the folder {folder} holds no file named *{', *'.join(_DATA)}")
+    return sorted(found)
 
 
 def _near(path: Path) -> str:

@@ -18,7 +18,7 @@ class ReportInput:
     verdict_counts: (configuration, judge such as `t@local`, status -> count).
     notes: what was left out, a sentence each. provenance: seed, versions, the key of each table.
     patterns: the `tables.patterns_schema` per configuration. prior_p_g: draws of P(G=1) from the prior.
-    predictive: the `tables.CHECKS` schema.
+    predictive: the `tables.CHECKS` schema. retrieval: `retrieve.measures.RETRIEVAL`, over all configurations.
     """
 
     title: str
@@ -33,3 +33,4 @@ class ReportInput:
     patterns: dict[str, pa.Table] = field(default_factory=dict)
     prior_p_g: tuple[float, ...] = ()
     predictive: pa.Table | None = None
+    retrieval: pa.Table | None = None

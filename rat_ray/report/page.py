@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rat_ray.report import beside, checks, findings
+from rat_ray.report import beside, checks, findings, retrieval
 from rat_ray.report.content import ReportInput
 from rat_ray.report.estimates import Configuration, read_summary
 from rat_ray.report.html import bullets, document, paragraph, section, text
@@ -22,6 +22,7 @@ def render(report: ReportInput) -> str:
         findings.results(report, configurations),
         findings.against_full(report, configurations),
         beside.other_estimates(configurations),
+        retrieval.retrieval(report, configurations),
         findings.six_states(report),
         findings.observed_patterns(report),
         findings.third_figure(report, configurations),

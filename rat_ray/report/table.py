@@ -110,14 +110,15 @@ def print_table(rows: list[ResultRow], console: Console | None = None) -> None:
     texts = [Text(TITLE), Text(heading, style="bold"), *(Text(line) for line in lines)]
     texts += [Text(f"{sign} {FOOTNOTES[sign]}") for sign in marks_used(rows)]
     for text in texts:
-        text.plain = _encodable(text.plain, out.encoding)
+        text.plain = encodable(text.plain, out.encoding)
         text.highlight_regex(r" warn$", "yellow")
         text.highlight_regex(r" fail$", "bold red")
         # soft_wrap: rich neither wraps nor crops, so a number stays whole whatever the width.
         out.print(text, soft_wrap=True)
 
 
-def _encodable(text: str, encoding: str) -> str:
+def encodable(text: str, encoding: str) -> str:
+    """The text with plain signs for those that the encoding lacks."""
     try:
         text.encode(encoding)
     except UnicodeEncodeError:

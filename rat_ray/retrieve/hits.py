@@ -82,7 +82,7 @@ def read_ids(folder: Path) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
 
 
-def write_meta(folder: Path, settings: Mapping[str, Any], **counts: int) -> None:
+def write_meta(folder: Path, settings: Mapping[str, Any], **counts: Any) -> None:
     """The settings that the index was built with, and counts for people who look into the folder."""
     text = json.dumps({"settings": dict(settings), **counts}, indent=1, sort_keys=True)
     (folder / META_FILE).write_text(text + "\n")

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from rat_ray.errors import InputError, StageError
 from rat_ray.retrieve.hits import Hits, check_at_least, rank, retrievals_table
+from rat_ray.retrieve.steps import Step
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class HybridSettings:
     kind: str = "hybrid"
     of: list[str] = field(default_factory=lambda: ["bm25", "dense"])
     k: int = 60
-    depth: int = 20
+    depth: int = 100
 
     def validate(self) -> None:
         """Raises InputError for fewer than two retrievers, one named twice, and numbers out of range."""
@@ -29,9 +30,17 @@ class HybridSettings:
         if len(self.of) < 2 or len(set(self.of)) != len(self.of):
             raise InputError(f"retriever.of={list(self.of)}: name at least two retrievers, each once")
 
-    def index_settings(self) -> dict[str, Any]:
-        """Nothing: it has no index of its own."""
-        return {}
+    def parts(self) -> list[str]:
+        """The retrievers that must be done before; each may be of any kind, also hybrid or rerank."""
+        return list(self.of)
+
+    def steps(self) -> tuple[Step, ...]:
+        """None: it has no index of its own."""
+        return ()
+
+    def search_inputs(self) -> tuple[str, ...]:
+        """None."""
+        return ()
 
 
 class HybridRetrieve:

@@ -150,7 +150,9 @@ def test_match_label_is_missing_where_t_is_not_defined_or_unknown() -> None:
     assert match_label("Paris", ["Paris"], "open", 1) is None
     assert match_label(None, ["Paris"], "open", None) is None
     assert match_label("Paris", None, "open", 0) is None
-    assert match_label("Paris", [], "open", 0) is None
+    assert match_label("Paris", [], "open", 0) == 0
+    assert match_label("SUPPORTS", [], "claim", 0) == 0
+    assert match_label("Not in the passages.", [], "claim", 1) is None
     assert match_label("true", ["SUPPORTS"], "claim", 0) == 1
     assert match_label("neither supports nor refutes", ["SUPPORTS"], "claim", 0) == 0
     assert match_label("Paris", ["SUPPORTS"], "claim", 0) == 0

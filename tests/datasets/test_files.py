@@ -349,7 +349,95 @@ def test_bad_qrels(tmp_path: Path, qrels: str, parts: tuple[str, ...]) -> None:
         ({"fields": FieldNames(answers="anwser")}, ("no row has the field 'anwser'", "did you mean 'answer'?")),
         ({"fields": FieldNames(title="titel")}, ("no row has the field 'titel'", "did you mean 'title'?")),
         ({"fields": FieldNames(text="-")}, ("fields.text",)),
+        ({"format": "bier"}, ("format='bier'",)),
+        ({"unmapped": "mising"}, ("dataset.unmapped='mising'", "did you mean 'missing'?")),
+        ({"on_error": "skp"}, ("on_error='skp'", "did you mean 'skip'?")),
     ],
 )
 def test_bad_settings(tmp_path: Path, change: dict[str, Any], parts: tuple[str, ...]) -> None:
     refused(replace(write(tmp_path), **change), *parts)
+
+
+# Rows that are skipped, evidence by page, evidence that no corpus has, BEIR's own names.
+
+
+def test_skipping_leaves_out_the_broken_rows_of_every_file_and_lists_them(tmp_path: Path) -> None:
+    broken = '{"_id": "p9"\n'
+    settings = write(tmp_path, lines(CORPUS) + broken, lines(QUESTIONS[:2]) + broken, QRELS + "q1\tp1\thigh\n")
+    refused(settings, "broken JSON")
+    source = datasets.load(replace(settings, on_error="skip"))
+    assert source.num_passages == 3
+    assert source.questions().num_rows == 2
+    assert [Path(place).name for place in source.problems()["place"].to_pylist()] == [
+        "questions.jsonl:3",
+        "qrels.tsv:6",
+        "corpus.jsonl:4",
+    ]
+    assert source.notes["broken rows skipped (on_error=skip)"] == 3
+    tables.check_table(source.problems(), tables.PROBLEMS, "problems")
+
+
+def test_skipping_does_not_hide_a_field_that_is_in_no_row(tmp_path: Path) -> None:
+    settings = replace(write(tmp_path, corpus=[{"_id": "a", "txet": "x"}]), on_error="skip")
+    refused(settings, "corpus.jsonl: no row could be read", "did you mean 'txet'?")
+    settings = replace(write(tmp_path, questions=[{"qid": "a", "qestion": "x"}]), on_error="skip")
+    refused(settings, "questions.jsonl: no row could be read", "did you mean 'qestion'?")
+
+
+PAIRS: list[object] = [[["oslo", 0], ["oslo", 3]], [["Bergen", None], ["Oslo", 1]], [["Bergen", 0]], [["Bergen", 2]]]
+
+
+def test_evidence_can_be_pairs_of_title_and_sentence(tmp_path: Path) -> None:
+    corpus = [*CORPUS, {"_id": "p4", "title": "Oslo", "text": "Oslo is cold."}]
+    rows = [{"qid": name, "question": "?", "evidence": PAIRS} for name in ("q0", "q1")]
+    # Of q1 the qrels say which of Oslo's passages is relevant, and that none of Bergen's is.
+    settings = replace(write(tmp_path, corpus=corpus, questions=rows), unmapped="drop")
+    assert evidence(settings) == {"q0": [["p1"], ["p4"], ["p2", "p1"], ["p2", "p4"], ["p2"]], "q1": [["p1"]]}
+    assert evidence(replace(settings, unmapped="missing"))["q1"] is None
+    refused(replace(settings, unmapped="stop"), "questions.jsonl:2", "'q1'", "no passage of page 'Bergen'")
+
+
+@pytest.mark.parametrize("pair", [["Oslo"], ["Oslo", 1, 2], [3, 1], ["Oslo", "first"], ["Oslo", True], ["", 1]])
+def test_pairs_that_are_none(tmp_path: Path, pair: list[object]) -> None:
+    rows = [{"qid": "q1", "question": "?", "evidence": [[["Oslo", 0], pair]]}]
+    refused(write(tmp_path, questions=rows), "questions.jsonl:1", "'q1'", "must be [title, sentence]")
+    rows[0]["evidence"] = [["p1", ["Oslo", 0]]]
+    refused(write(tmp_path, questions=rows), "must be a list of sets")
+
+
+def test_evidence_that_no_corpus_has_can_make_r_missing_or_be_dropped(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"qid": "q0", "question": "?", "evidence": [["p1"], ["p2", "p8"]]}, *QUESTIONS]
+    settings = write(tmp_path, questions=rows, qrels=QRELS + "q2\tp9\t1\n")
+    refused(settings, "'q0'", "'p8'", "in no corpus", "dataset.unmapped=missing")
+    missing = replace(settings, unmapped="missing")
+    assert evidence(missing) == {"q0": None, "q1": [["p1"]], "q2": None}
+    assert datasets.load(missing).problems()["id"].to_pylist() == ["q0", "q2"]
+    assert evidence(replace(settings, unmapped="drop")) == {"q0": [["p1"]], "q1": [["p1"]], "q2": None}
+    any_of = replace(settings, unmapped="drop", qrels="any")
+    assert evidence(any_of) == {"q0": [["p1"]], "q1": [["p1"]], "q2": [["p1"], ["p2"]]}
+
+
+def test_a_folder_as_beir_lays_it_out_needs_no_names(tmp_path: Path) -> None:
+    settings = write(tmp_path)
+    expected = evidence(settings)
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels.tsv").rename(tmp_path / "qrels" / "test.tsv")
+    (tmp_path / "questions.jsonl").rename(tmp_path / "queries.jsonl")
+    assert evidence(settings) == expected
+    refused(replace(settings, questions="other.jsonl"), "dataset.questions=other.jsonl")
+    refused(replace(settings, qrels_file="dev.tsv"), "dataset.qrels_file=dev.tsv")
+    (tmp_path / "queries.jsonl").unlink()
+    refused(settings, "questions.jsonl", "nor questions.jsonl.gz or queries.jsonl")
+
+
+def test_corpora_may_be_in_any_format(tmp_path: Path) -> None:
+    settings = write(tmp_path)
+    (tmp_path / "psgs_w100.tsv").write_text("id\ttext\ttitle\np1\tOslo is the capital.\tOslo\np2\tx\tBergen\n")
+    source = datasets.load(replace(settings, corpora=["psgs_w100.tsv"]))
+    assert source.num_passages == 2
+    (tmp_path / "wiki").mkdir()
+    page = {"id": "p1", "text": "", "lines": "0\tOslo is .\n1\tIt has .\n2\tThe end ."}
+    (tmp_path / "wiki" / "wiki-001.jsonl").write_text(lines([page, {**page, "id": "p2"}]))
+    cut = replace(settings, corpora=["wiki"], passages="sentences", window=2, stride=2)
+    # An id of a page, too, is met by any of its passages.
+    assert evidence(replace(cut, qrels="any"))["q1"] == [["p1#0-1"], ["p1#2"]]

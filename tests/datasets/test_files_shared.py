@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +12,13 @@ import pytest
 
 from rat_ray import datasets, tables
 from rat_ray.datasets import FilesSettings, Source
+from rat_ray.datasets.fieldnames import FieldNames
+from rat_ray.datasets.lookup import Lookup
+from rat_ray.datasets.mapping import Draft, Needed, load_drafts
+from rat_ray.datasets.problems import UNKNOWN, Problems
+from rat_ray.datasets.reading import Place
+from rat_ray.datasets.wikipedia import CorpusSettings
+from rat_ray.errors import InputError
 
 CORPORA = ("hotpotqa", "nq_open", "fever")
 
@@ -83,10 +93,66 @@ def test_passages_stream_in_the_files_order(shared_data: Path) -> None:
     assert (ids[0], ids[6783], ids[-1]) == ("hp00000", "nq00000", "fv00681")
 
 
-def test_page_names_are_no_passage_ids(shared_data: Path) -> None:
-    from rat_ray.datasets.fieldnames import FieldNames
-    from rat_ray.errors import InputError
+def smallest(sets: list[list[str]]) -> set[frozenset[str]]:
+    """Alternative sets without those that hold another: what decides R."""
+    unique = {frozenset(needed) for needed in sets}
+    return {needed for needed in unique if not any(other < needed for other in unique)}
 
-    wrong = settings(shared_data, "fever", questions="claims.jsonl", fields=FieldNames(evidence="gold_evidence_sets"))
-    with pytest.raises(InputError, match="list of passage ids"):
-        datasets.load(wrong)
+
+def test_fevers_own_sets_are_not_what_flat_qrels_say(shared_data: Path) -> None:
+    def evidence(**more: object) -> dict[str, list[list[str]] | None]:
+        table = datasets.load(settings(shared_data, "fever", questions="claims.jsonl", **more)).questions()
+        return dict(zip(table["question_id"].to_pylist(), table["evidence"].to_pylist(), strict=True))
+
+    flat_all, flat_any = evidence(qrels="all"), evidence(qrels="any")
+    nested = evidence(fields=FieldNames(evidence="gold_evidence_sets"), unmapped="drop")
+    own = {name: nested[name] for name in flat_all}
+    known = {name: sets for name, sets in own.items() if sets is not None}
+    # Several passages of one page: each is enough, "all" asks for every one of them.
+    assert sum(smallest(sets) != smallest(flat_all[name] or []) for name, sets in known.items()) == 182
+    # Several pages needed, one of them in no corpus: "any" takes the one that is there for all of the evidence.
+    assert len(own) - len(known) == 26
+    # A page that matters only together with another one that is there as well.
+    assert sum(smallest(sets) != smallest(flat_any[name] or []) for name, sets in known.items()) == 4
+
+
+def test_fevers_own_sets_that_the_corpus_lacks_are_listed(shared_data: Path) -> None:
+    more = {"questions": "claims.jsonl", "fields": FieldNames(evidence="gold_evidence_sets")}
+    with pytest.raises(InputError, match=r"claims\.jsonl:3: .*'fever-111897'.*'Hispanic and Latino Americans'"):
+        datasets.load(settings(shared_data, "fever", **more))
+    source = datasets.load(settings(shared_data, "fever", unmapped="missing", **more))
+    questions = source.questions()
+    assert questions.num_rows == 990
+    assert source.problems().num_rows == questions["evidence"].null_count == source.notes[UNKNOWN]
+    rows = zip(questions["answers"].to_pylist(), questions["evidence"].to_pylist(), strict=True)
+    absent = [answers for answers, sets in rows if sets == []]
+    assert absent == [["NOT ENOUGH INFO"]] * 339
+
+
+def test_titles_alone_find_what_the_qrels_name(shared_data: Path) -> None:
+    rows = [json.loads(line) for line in (shared_data / "hotpotqa" / "questions.jsonl").open()]
+
+    def drafts(_: Problems) -> Iterator[Draft]:
+        for number, row in enumerate(rows, start=1):
+            needed = [Needed(title=title) for title in row["gold_titles"]]
+            yield Draft(Place(Path("q"), number), row["qid"], row["question"], None, [needed], "two_hop")
+
+    corpus = CorpusSettings(files=[str(shared_data / each / "corpus.jsonl") for each in CORPORA])
+    source = load_drafts("hotpotqa", shared_data, corpus, drafts)
+    sets = source.questions()["evidence"].to_pylist()
+    assert sum(found is None for found in sets) == 0
+    assert all(set(row["gold_pids"]) in map(set, found) for row, found in zip(rows, sets, strict=True))
+
+
+def test_real_text_is_the_same_corpus_as_a_tsv(shared_data: Path, tmp_path: Path) -> None:
+    jsonl = CorpusSettings(files=["corpus.jsonl"]).open(shared_data / "nq_open")
+    with (tmp_path / "psgs.tsv").open("w", newline="") as file:
+        writer = csv.writer(file, delimiter="\t")
+        writer.writerow(["id", "text", "title"])
+        assert jsonl.check(Problems("x"), Lookup()) == 7_347
+        for batch in jsonl.stream():
+            writer.writerows(zip(*(batch[name].to_pylist() for name in ("passage_id", "text", "title")), strict=True))
+    tsv = CorpusSettings(files=["psgs.tsv"]).open(tmp_path)
+    assert tsv.formats() == {"dpr"}
+    tsv.check(Problems("x"), Lookup())
+    assert tsv.digest == jsonl.digest

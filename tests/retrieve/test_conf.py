@@ -14,7 +14,7 @@ from rat_ray.retrieve.kinds import RETRIEVERS
 CONF = Path(__file__).resolve().parents[2] / "conf"
 
 
-@pytest.mark.parametrize("choice", ["bm25", "dense", "hybrid"])
+@pytest.mark.parametrize("choice", ["bm25", "hybrid"])  # dense: see test_dense.py
 def test_retrievers(choice: str) -> None:
     written = yaml.safe_load((CONF / "retriever" / f"{choice}.yaml").read_text())
     assert written == asdict(RETRIEVERS[written["kind"]].settings())

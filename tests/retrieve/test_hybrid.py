@@ -10,9 +10,9 @@ import pytest
 
 from rat_ray import tables
 from rat_ray.errors import InputError, StageError
-from rat_ray.retrieve.kinds import RETRIEVERS, HybridSettings
 from rat_ray.retrieve.hits import Hits
-from rat_ray.retrieve.hybrid import HybridRetrieve, fuse
+from rat_ray.retrieve.hybrid import HybridRetrieve, HybridSettings, fuse
+from rat_ray.retrieve.kinds import RETRIEVE, RETRIEVERS
 from rat_ray.retrieve.merge import merge
 
 
@@ -100,6 +100,11 @@ def test_bad_settings() -> None:
 def test_the_registry_knows_each_kind_by_its_settings() -> None:
     for kind, entry in RETRIEVERS.items():
         settings = entry.settings()
-        settings.validate()
         assert settings.kind == kind
-        assert (entry.index is None) == (settings.index_settings() == {})
+        searches = entry.level == RETRIEVE
+        assert searches == bool(settings.steps()) == (not settings.parts()), "an index or other retrievers' lists"
+        assert {*settings.search_inputs()} <= {step.name for step in settings.steps()}
+
+
+def test_a_hybrid_names_its_parts_in_the_order_given() -> None:
+    assert HybridSettings(of=["rerank", "bm25", "hybrid_small"]).parts() == ["rerank", "bm25", "hybrid_small"]
