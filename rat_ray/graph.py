@@ -143,14 +143,14 @@ class Walk:
 
     def find(self, store: Store) -> None:
         """Find the tables that are in the store, as far as their keys can be known. Makes and writes nothing."""
-        while self._rounds(lambda _, ready: [self._find(node, store) for node in ready]):
+        while self._rounds(lambda _, ready: self._find(ready, store)):
             pass
 
     def why(self, *nodes: str) -> StageFailure | None:
         """The failure that keeps any of these from being there."""
         return next((self.failures[node] for node in nodes if node in self.failures), None)
 
-    def _rounds(self, do: Callable[[str, list[Node]], object]) -> bool:
+    def _rounds(self, do: Callable[[str, list[Node]], None]) -> bool:
         """Go through the levels once; whether anything came of it. Most graphs are done in one round; a fusion of lists
         that were ranked again needs a second one."""
         before = len(self.tables) + len(self.failures)
@@ -200,19 +200,20 @@ class Walk:
             else:
                 self.tables[name] = result
 
-    def _find(self, node: Node, store: Store) -> None:
-        try:
-            made = self._made(node)
-            found = store.find(made.table, made.key)
-        except (NotKnownError, InputError, StageError) as error:
-            if isinstance(error, NotKnownError):
-                self.unknown.add(node.id)
-            self.failures[node.id] = StageFailure(node.label, str(error), False)
-            return
-        if found is None:
-            self.failures[node.id] = StageFailure(node.label, "not in the store", False)
-        else:
-            self.tables[node.id] = found
+    def _find(self, ready: Sequence[Node], store: Store) -> None:
+        for node in ready:
+            try:
+                made = self._made(node)
+                found = store.find(made.table, made.key)
+            except (NotKnownError, InputError, StageError) as error:
+                if isinstance(error, NotKnownError):
+                    self.unknown.add(node.id)
+                self.failures[node.id] = StageFailure(node.label, str(error), False)
+                continue
+            if found is None:
+                self.failures[node.id] = StageFailure(node.label, "not in the store", False)
+            else:
+                self.tables[node.id] = found
 
 
 class LevelPlan(NamedTuple):

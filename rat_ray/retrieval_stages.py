@@ -1,4 +1,4 @@
-"""The graph from passages and questions to lists of passages: steps of an index, search, fusion, reranking, measures."""
+"""The graph from passages and questions to lists: the steps of an index, search, fusion, reranking, measures."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class CorpusSettings:
 
         path: the dataset's folder, which relative file names are relative to.
         """
-        files = [str(Path(path).expanduser() / Path(name).expanduser()) for name in self.files]
+        files = [str((Path(path).expanduser() / Path(name).expanduser()).resolve()) for name in self.files]
         names = {name: getattr(self.fields, name) for name in ("passage_id", "title", "text")}
         return {**asdict(self), "files": files, "fields": names, "redirects": ""}
 

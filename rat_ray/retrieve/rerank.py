@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from rat_ray.errors import InputError, StageError, did_you_mean
-from rat_ray.retrieve.encoders.sentence_transformers import cannot_load, library, set_max_tokens
+from rat_ray.retrieve.encoders.sentence_transformers import cannot_load, check_positions, library
 from rat_ray.retrieve.encoders.settings import DTYPES
 from rat_ray.retrieve.encoders.weights import check_identity, check_weights, identity_of, where
 from rat_ray.retrieve.hits import check_at_least, passage_texts, rank, retrievals_table
@@ -152,6 +152,7 @@ class CrossScorer:
                 device=settings.device or None,
                 revision=commit,
                 model_kwargs={"torch_dtype": settings.dtype},
+                max_length=settings.max_tokens or None,
                 activation_fn=_identity(),
             )
         except Exception as error:  # see encoders/sentence_transformers.py
@@ -161,17 +162,21 @@ class CrossScorer:
                 f"retriever.model={settings.model!r}: it gives {self._model.num_labels} scores per pair; "
                 f"a reranker gives one"
             )
-        set_max_tokens("retriever.max_tokens", self._model, settings.max_tokens)
+        check_positions("retriever.max_tokens", self._model.model, settings.max_tokens)
 
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """One score per pair of question and passage, in their order; pairs are batched by length within."""
-        if not pairs:
+        """One score per pair of question and passage, in their order; pairs are batched by length within.
+
+        Equal pairs are scored once, so that copies of a passage have one score, and their ids decide.
+        """
+        distinct = list(dict.fromkeys(pairs))
+        if not distinct:
             return []
-        scores = self._model.predict(list(pairs), batch_size=self._settings.batch, show_progress_bar=False)
+        scores = self._model.predict(distinct, batch_size=self._settings.batch, show_progress_bar=False)
         if not np.isfinite(scores).all():
             raise StageError(f"{self._settings.model}: scores that are no numbers; try dtype: float32")
-        found: list[float] = np.asarray(scores, dtype=np.float64).reshape(len(pairs)).tolist()
-        return found
+        found = dict(zip(distinct, np.asarray(scores, dtype=np.float64).reshape(-1).tolist(), strict=True))
+        return [found[pair] for pair in pairs]
 
 
 def _identity() -> Any:

@@ -141,8 +141,8 @@ def cut(rows: int, range_rows: int) -> list[tuple[int, int]]:
 
 
 def read_aligned(stage: Stage, start: int, stop: int) -> dict[str, Any]:
-    """The same range of every row-aligned input; their ids must agree row by row. Of files: the folders (list[Path])."""
-    rows = {
+    """The same range of every row-aligned input; their ids must agree row by row. Of files: its folders, list[Path]."""
+    rows: dict[str, Any] = {
         name: table.folders_of(start, stop) if table.files else table.read_range(start, stop)
         for name, table in stage.over.items()
     }

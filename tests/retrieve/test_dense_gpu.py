@@ -60,7 +60,7 @@ def gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Gpu
 def test_the_same_result_as_without(
     gpus: Gpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str, dtype: str
 ) -> None:
-    wanted = DenseSettings(index=index, dtype=dtype, depth=20, ivfpq=IvfPqSettings(nlist=4, nprobe=4))
+    wanted = DenseSettings(index=index, dtype=dtype, depth=20, ivfpq=IvfPqSettings(nlist=4, m=16, nprobe=4))
     passages, questions = made_up(500), made_up_questions(30)
     made = run_steps(wanted, tmp_path, passages.slice(0, 300), passages.slice(300))
     inputs = {**made, "index": made[wanted.steps()[-1].name]}

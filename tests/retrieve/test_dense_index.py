@@ -35,7 +35,7 @@ from rat_ray.retrieve.recall import recall_at
 from tests.retrieve.corpora import made_up, made_up_questions, passages_table, questions_table, search
 from tests.retrieve.stepping import FolderInput, build, run_steps
 
-IVFPQ = DenseSettings(index="ivfpq", depth=20, ivfpq=IvfPqSettings(nlist=16, nprobe=4, train_size=1000))
+IVFPQ = DenseSettings(index="ivfpq", depth=20, ivfpq=IvfPqSettings(nlist=16, m=32, bits=6, nprobe=4, train_size=1000))
 CUTS: list[list[int]] = [[], [700], [1, 37, 37, 390, 800, 1100]]  # 1, 2 and 7 shards, one of them empty
 
 
@@ -119,7 +119,7 @@ def test_workers_of_some_shards_find_no_worse_passages(tmp_path: Path) -> None:
 def test_more_copies_than_candidates(tmp_path: Path) -> None:
     rows: list[tuple[str, str | None, str]] = [(f"c{n * 37 % 300:03d}", None, "a red lantern") for n in range(300)]
     rows += [(f"z{n}", None, f"a comet in the winter sky {n}") for n in range(300)]
-    wanted = replace(IVFPQ, depth=3, ivfpq=IvfPqSettings(nlist=2, nprobe=2))
+    wanted = replace(IVFPQ, depth=3, ivfpq=IvfPqSettings(nlist=2, m=16, bits=4, nprobe=2))
     for shards in (1, 3):
         tables = [passages_table(rows[number::shards]) for number in range(shards)]
         found = search(
@@ -130,7 +130,7 @@ def test_more_copies_than_candidates(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 3, 50, 300])
 def test_a_corpus_smaller_than_the_index_wants(tmp_path: Path, size: int) -> None:
-    wanted = replace(IVFPQ, depth=500, ivfpq=IvfPqSettings(nlist=1000, nprobe=1000))
+    wanted = replace(IVFPQ, depth=500, ivfpq=IvfPqSettings(nlist=1000, m=16, nprobe=1000))
     passages, questions = made_up(max(size, 1)).slice(0, size), made_up_questions(10)
     made = run_steps(wanted, tmp_path / "pq", passages)
     trained = meta(made["trained"].folders()[0])

@@ -48,11 +48,16 @@ def finished(vectors: Vectors, dim: int, scale: bool) -> Vectors:
 
 
 def with_text(texts: Sequence[str], dim: int, embed: Callable[[list[str]], Vectors]) -> Vectors:
-    """`embed` of the texts that are not blank, rows of zeros for the others."""
+    """`embed` of the texts that are not blank, rows of zeros for the others.
+
+    Equal texts are embedded once: copies have one vector, whatever their batches would have made of it.
+    """
     filled = [row for row, text in enumerate(texts) if text.strip()]
+    places: dict[str, int] = {}
+    distinct = [places.setdefault(texts[row], len(places)) for row in filled]
     vectors: Vectors = np.zeros((len(texts), dim), dtype=np.float32)
     if filled:
-        vectors[filled] = embed([texts[row] for row in filled])
+        vectors[filled] = embed(list(places))[distinct]
     return vectors
 
 

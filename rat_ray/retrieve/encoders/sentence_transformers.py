@@ -64,7 +64,9 @@ class TorchEncoder:
             raise cannot_load("encoder.model", settings.model, error) from error
         if settings.pooling != "model":
             _set_pooling(model, settings)
-        set_max_tokens("encoder.max_tokens", model, settings.max_tokens)
+        if settings.max_tokens:
+            check_positions("encoder.max_tokens", getattr(model[0], "auto_model", None), settings.max_tokens)
+            model.max_seq_length = settings.max_tokens
         return model
 
 
@@ -86,15 +88,11 @@ def cannot_load(setting: str, model: str, error: BaseException) -> InputError:
     return InputError(f"{setting}={model!r}: cannot be loaded: {type(error).__name__}: {reason}")
 
 
-def set_max_tokens(setting: str, model: Any, tokens: int) -> None:
-    """Where texts are cut, 0 for the model's own choice. Raises InputError for more than the model has positions."""
-    if not tokens:
-        return
-    inner = getattr(model[0], "auto_model", None) or getattr(model[0], "model", None)
+def check_positions(setting: str, inner: Any, tokens: int) -> None:
+    """Raises InputError for more tokens than a model of transformers has positions."""
     positions = getattr(getattr(inner, "config", None), "max_position_embeddings", None)
     if positions is not None and tokens > positions:
         raise InputError(f"{setting}={tokens}: the model has only {positions} positions")
-    model.max_seq_length = tokens
 
 
 def _set_pooling(model: Any, settings: EncoderSettings) -> None:
