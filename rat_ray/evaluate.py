@@ -252,7 +252,9 @@ def _add_retriever(name: str, components: _Components, found: dict[str, Any], ab
     settings = components.build("retriever", name)
     for part in settings.parts():
         _add_retriever(part, components, found, (*above, name))
-    found[name] = settings
+    # A model's weights are looked up once, here, and pinned: workers elsewhere must find the same.
+    pin = getattr(settings, "resolved", None)
+    found[name] = settings if pin is None else pin()
 
 
 class _Components:

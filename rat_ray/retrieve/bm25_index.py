@@ -3,13 +3,12 @@
 The scores are bm25s's own to the last bit: its functions compute them, from arrays instead of passage by passage, so a
 shard's are those that one index of the whole corpus would hold. A folder has, for each of the shard's own words in
 order, its number in the corpus (`words.npy`, int32) and where its entries begin (`indptr.npy`, int64), and for each
-entry the passage's position (`indices.npy`, int32) and score (`data.npy`, float32); beside them ids.parquet and
-meta.json.
+entry the passage's position (`indices.npy`, int32) and score (`data.npy`, float32); beside them the passages' ids
+(`ids.arrow`, which unlike Parquet is read where it lies) and meta.json.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -17,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rat_ray.errors import StageError
 from rat_ray.retrieve.bm25_tokens import LENGTHS_FILE, TOKENS_FILE, WORDS_FILE, Int32s, Int64s
-from rat_ray.retrieve.bm25_words import SCHEMA, Corpus, Dictionary
-from rat_ray.retrieve.hits import IDS_FILE, Folders, check_meta, write_meta
+from rat_ray.retrieve.bm25_words import Corpus, Dictionary
+from rat_ray.retrieve.hits import Folders, check_meta, read_ids, write_meta
 from rat_ray.retrieve.words import load_bm25s
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ NUMBERS_FILE: Final = "words.npy"
 INDPTR_FILE: Final = "indptr.npy"
 INDICES_FILE: Final = "indices.npy"
 DATA_FILE: Final = "data.npy"
-SLICE: Final = 1 << 24  # tokens that are sorted at one time: about 50 bytes each
+IDS_FILE: Final = "ids.arrow"
+SLICE: Final = 1 << 23  # tokens that are sorted at one time: about 50 bytes each
 ENTRIES: Final = 1 << 18  # entries whose scores are computed at one time
 
 Float32s = npt.NDArray[np.float32]
@@ -49,8 +50,8 @@ class Bm25Index:
     def __call__(self, rows: Mapping[str, Sequence[Path]], folder: Path) -> int:
         [tokens] = rows["tokens"]
         meta = check_meta(tokens, self._settings.word_settings())
-        table = pq.read_table(tokens / WORDS_FILE).cast(SCHEMA).combine_chunks()
-        words = table.column("word").combine_chunks()
+        table = pq.read_table(tokens / WORDS_FILE)
+        words = table.column("word").combine_chunks().cast(pa.large_string())
         numbers = self._dictionary.numbers_of_sorted(words)
         np.save(folder / NUMBERS_FILE, numbers)
         own = table.column("passages").to_numpy()
@@ -58,7 +59,7 @@ class Bm25Index:
         np.save(folder / INDPTR_FILE, indptr)
         size = int(indptr[-1])
         _write_entries(folder, size, tokens, self._scoring, self._dictionary.frequencies[numbers])
-        shutil.copyfile(tokens / IDS_FILE, folder / IDS_FILE)
+        _write_ids(folder, read_ids(tokens))
         counts = {"passages": meta["passages"], "words": len(numbers), "entries": size}
         write_meta(folder, self._settings.index_settings(), **counts, **corpus_counts(self._dictionary.corpus))
         return int(meta["passages"])
@@ -109,6 +110,17 @@ class Scoring:
         tfc = self._tfc(tf_array=counts.astype(np.float32), l_d=lengths, **self._given)
         scores: npt.NDArray[np.float64] = idf * tfc
         return scores - absent if self._shifted else scores
+
+
+def _write_ids(folder: Path, ids: pa.StringArray) -> None:
+    batch = pa.record_batch({"passage_id": ids})
+    with pa.ipc.new_file(str(folder / IDS_FILE), batch.schema) as file:
+        file.write_batch(batch)
+
+
+def map_ids(folder: Path) -> pa.StringArray:
+    """The ids of a shard's passages, memory-mapped."""
+    return pa.ipc.open_file(pa.memory_map(str(folder / IDS_FILE))).get_batch(0).column("passage_id")
 
 
 class _Entries(NamedTuple):

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rat_ray import tables
-from rat_ray.retrieve.bm25_index import DATA_FILE, INDICES_FILE, INDPTR_FILE, NUMBERS_FILE, Float32s
+from rat_ray.retrieve.bm25_index import DATA_FILE, INDICES_FILE, INDPTR_FILE, NUMBERS_FILE, Float32s, map_ids
 from rat_ray.retrieve.bm25_tokens import Int64s
-from rat_ray.retrieve.hits import candidates, read_ids
+from rat_ray.retrieve.hits import candidates
 
 STRIPES: Final = 64  # see `best`
 
@@ -39,7 +39,7 @@ class Found(NamedTuple):
 
 
 class Shard:
-    """One folder of an index, memory-mapped, but for the ids and one number per passage."""
+    """One folder of an index, memory-mapped, so that a node's workers share it. A search needs 4 bytes per passage."""
 
     def __init__(self, folder: Path) -> None:
         # Plain arrays over the mapped files: a slice of np.memmap costs more than the search in it.
@@ -47,8 +47,7 @@ class Shard:
             np.asarray(np.load(folder / name, mmap_mode="r"))
             for name in (NUMBERS_FILE, INDPTR_FILE, INDICES_FILE, DATA_FILE)
         )
-        self._ids = read_ids(folder)
-        self._scores = np.zeros(-(-len(self._ids) // STRIPES) * STRIPES, np.float32)
+        self._ids = map_ids(folder)
 
     def search(self, asked: Asked, bounds: Float32s, depth: int) -> Found:
         """The `depth` best of this shard per question, with ties.
@@ -59,13 +58,14 @@ class Shard:
         starts, ends = self._places(asked.numbers)
         scores: list[Float32s] = [np.empty(0, np.float32)]
         positions: list[Int64s] = [np.empty(0, np.int64)]
+        sums = np.zeros(-(-len(self._ids) // STRIPES) * STRIPES, np.float32)
         begin = 0
         for question, (end, floor) in enumerate(zip(asked.ends, asked.floors, strict=True)):
-            self._add_up(starts[begin:end], ends[begin:end], floor)
+            self._add_up(sums, starts[begin:end], ends[begin:end], floor)
             begin = end
-            found = best(self._scores, floor, bounds[question], depth)
+            found = best(sums, floor, bounds[question], depth)
             positions.append(found)
-            scores.append(self._scores[found])
+            scores.append(sums[found])
             if len(found) >= depth:
                 bounds[question] = max(bounds[question], np.partition(scores[-1], -depth)[-depth])
         questions = np.repeat(np.arange(len(asked.ends)), [len(found) for found in scores[1:]])
@@ -79,16 +79,15 @@ class Shard:
         has = self._words[places] == numbers
         return (self._indptr[places] * has).tolist(), (self._indptr[places + 1] * has).tolist()
 
-    def _add_up(self, starts: Sequence[int], ends: Sequence[int], floor: np.float32) -> None:
+    def _add_up(self, sums: Float32s, starts: Sequence[int], ends: Sequence[int], floor: np.float32) -> None:
         """Every passage's score, in float32 and in the order of the question's words, as bm25s adds them."""
-        scores = self._scores
-        scores.fill(0)
+        sums.fill(0)
         for start, end in zip(starts, ends, strict=True):
             if start < end:
-                np.add.at(scores, self._indices[start:end].astype(np.intp), self._data[start:end])
+                np.add.at(sums, self._indices[start:end].astype(np.intp), self._data[start:end])
         if floor:
-            scores += floor
-            scores[len(self._ids) :] = 0
+            sums += floor
+            sums[len(self._ids) :] = 0
 
 
 def best(scores: Float32s, floor: np.float32, bound: np.float32, depth: int) -> Int64s:

@@ -1,13 +1,14 @@
 """BM25's second step: the words of the whole corpus, numbered in order, with the number of passages that hold each.
 
-One small folder for the corpus: `words.arrow` (word, sorted; passages) and meta.json with the corpus's numbers of
-passages and tokens. Scores of all shards come from these, and every search looks its words up here.
+One small folder for the corpus: the words one after another (`letters.bin`, UTF-8), where each begins (`starts.bin`,
+int64, one more than there are words), in how many passages each is (`passages.bin`, int64), and meta.json with the
+corpus's numbers of passages and tokens. Scores of all shards come from these, and every search looks its words up here.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -25,9 +26,10 @@ from rat_ray.retrieve.hits import Folders, check_meta, write_meta
 if TYPE_CHECKING:
     from rat_ray.retrieve.bm25 import Bm25Settings
 
-DICTIONARY_FILE: Final = "words.arrow"
-SCHEMA: Final = pa.schema([pa.field("word", pa.large_string()), pa.field("passages", pa.int64())])
-PENDING: Final = 4_000_000  # words of shards that wait to be merged, at least
+LETTERS_FILE: Final = "letters.bin"
+STARTS_FILE: Final = "starts.bin"
+PASSAGES_FILE: Final = "passages.bin"
+MERGED: Final = 1 << 20  # words of all shards that are in memory at one time, about
 SLICE: Final = 1 << 20  # words of the dictionary that are compared at one time
 REMEMBERED: Final = 1 << 17  # words whose number is kept in memory
 
@@ -40,33 +42,88 @@ class Corpus(NamedTuple):
     words: int
 
 
+class Counted(NamedTuple):
+    """Words in order, and in how many passages each is."""
+
+    words: pa.LargeStringArray
+    passages: Int64s
+
+
 class Bm25Words:
-    """A file stage's worker over the folders of all shards' tokens. Needs about 100 bytes per different word."""
+    """A file stage's worker over the folders of all shards' tokens: merges their words, a piece of each at a time."""
 
     def __init__(self, settings: Bm25Settings, inputs: Mapping[str, Any]) -> None:
         self._settings = settings
 
     def __call__(self, rows: Mapping[str, Sequence[Path]], folder: Path) -> int:
-        merged, pending, waiting = SCHEMA.empty_table(), [], 0
-        passages = tokens = 0
+        passages = tokens = words = letters = 0
         for path in rows["tokens"]:
             meta = check_meta(path, self._settings.word_settings())
             passages, tokens = passages + meta["passages"], tokens + meta["tokens"]
-            pending.append(pq.read_table(path / WORDS_FILE).cast(SCHEMA))
-            waiting += pending[-1].num_rows
-            if waiting > max(PENDING, merged.num_rows):  # at most twice what the result takes is in memory
-                merged, pending, waiting = _merge([merged, *pending]), [], 0
-        merged = _merge([merged, *pending]).sort_by("word").combine_chunks()
-        with pa.ipc.new_file(str(folder / DICTIONARY_FILE), SCHEMA) as file:
-            file.write_table(merged, max_chunksize=max(1, merged.num_rows))
-        corpus = Corpus(passages, tokens, merged.num_rows)
-        write_meta(folder, self._settings.word_settings(), **corpus._asdict())
+        files = [folder / name for name in (LETTERS_FILE, STARTS_FILE, PASSAGES_FILE)]
+        with files[0].open("wb") as of_letters, files[1].open("wb") as of_starts, files[2].open("wb") as of_passages:
+            of_starts.write(bytes(8))
+            for part in merge([path / WORDS_FILE for path in rows["tokens"]]):
+                sizes = pc.binary_length(part.words).to_numpy()
+                of_starts.write((letters + np.cumsum(sizes, dtype=np.int64)).tobytes())
+                of_letters.write("".join(part.words.to_pylist()).encode())
+                of_passages.write(part.passages.tobytes())
+                words, letters = words + len(sizes), letters + int(sizes.sum())
+        write_meta(folder, self._settings.word_settings(), **Corpus(passages, tokens, words)._asdict())
         return passages
 
 
-def _merge(tables: list[pa.Table]) -> pa.Table:
-    grouped = pa.concat_tables(tables).group_by("word").aggregate([("passages", "sum")])
-    return grouped.select(["word", "passages_sum"]).rename_columns(SCHEMA.names).cast(SCHEMA)
+def merge(paths: Sequence[Path]) -> Iterator[Counted]:
+    """The words of several sorted files as one sorted list without doubles, in pieces."""
+    readers = [_Reader(path, max(1, MERGED // len(paths))) for path in paths]
+    while readers := [reader for reader in readers if reader.fill()]:
+        # No file has a word up to this one that is not in memory yet.
+        bound = min((reader.last for reader in readers if reader.more), default=None)
+        yield _sum([reader.take(bound) for reader in readers])
+
+
+class _Reader:
+    """A sorted file of words, of which a piece is in memory. more: whether there may be words after it."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self._batches = pq.ParquetFile(path).iter_batches(batch_size=size)
+        self._left = Counted(pa.array([], pa.large_string()), np.empty(0, np.int64))
+        self.more = True
+
+    def fill(self) -> bool:
+        """Reads on where nothing is left; whether there is anything."""
+        while self.more and not len(self._left.words):
+            batch = next(self._batches, None)
+            self.more = batch is not None
+            if batch is not None:
+                words = batch.column("word").cast(pa.large_string())
+                self._left = Counted(words, batch.column("passages").to_numpy())
+        return len(self._left.words) > 0
+
+    @property
+    def last(self) -> str:
+        """The last word in memory."""
+        word: str = self._left.words[-1].as_py()
+        return word
+
+    def take(self, bound: str | None) -> Counted:
+        """What is in memory up to this word, or all of it."""
+        words, passages = self._left
+        end = len(words) if bound is None else bisect_right(_Strings(words), bound)
+        self._left = Counted(words.slice(end), passages[end:])
+        return Counted(words.slice(0, end), passages[:end])
+
+
+def _sum(parts: Sequence[Counted]) -> Counted:
+    if len(parts) == 1:
+        return parts[0]
+    words = pa.concat_arrays([part.words for part in parts])
+    order = pc.sort_indices(words)
+    words = words.take(order)
+    first = np.ones(len(words), bool)
+    first[1:] = pc.not_equal(words.slice(1), words.slice(0, max(0, len(words) - 1))).to_numpy(zero_copy_only=False)
+    passages = np.concatenate([part.passages for part in parts])[order.to_numpy()]
+    return Counted(words.filter(pa.array(first)), np.add.reduceat(passages, np.flatnonzero(first)))
 
 
 class Dictionary(Sequence[bytes]):
@@ -76,12 +133,14 @@ class Dictionary(Sequence[bytes]):
         folders = words.folders()
         meta = check_meta(folders[0], settings.word_settings()) if folders else {}
         self.corpus = Corpus(*(int(meta.get(name, 0)) for name in Corpus._fields))
-        table = _open(folders[0] / DICTIONARY_FILE) if self.corpus.words else SCHEMA.empty_table()
-        self._words = _one(table.column("word"))
-        self.frequencies: Int64s = _one(table.column("passages")).to_numpy()
-        _, starts, letters = self._words.buffers()
-        self._starts = memoryview(starts or b"\0" * 8).cast("B").cast("q")
-        self._letters = memoryview(letters or b"")
+        letters, starts, passages = (
+            _map(folders[0] / name) if self.corpus.words else pa.py_buffer(bytes(8))
+            for name in (LETTERS_FILE, STARTS_FILE, PASSAGES_FILE)
+        )
+        self._words = pa.LargeStringArray.from_buffers(len(self), starts, letters)
+        self._starts = memoryview(starts).cast("q")
+        self._letters = memoryview(letters)
+        self.frequencies: Int64s = np.frombuffer(passages, np.int64)[: len(self)]
         self._find = lru_cache(REMEMBERED)(self._search)
 
     def __len__(self) -> int:
@@ -133,9 +192,5 @@ class _Strings(Sequence[str]):
         return self._array[place].as_py()
 
 
-def _open(path: Path) -> pa.Table:
-    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+def _map(path: Path) -> pa.Buffer:
+    return pa.memory_map(str(path)).read_buffer()

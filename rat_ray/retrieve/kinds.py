@@ -2,7 +2,7 @@
 
 Their settings have three methods: `steps()` says how the index is made, the last step being what is searched (none: it
 has no index of its own); `search_inputs()` names earlier steps whose tables the search needs as well; `parts()` names
-the retrievers whose lists it is made from.
+the retrievers whose lists it is made from. Those with a model also have `resolved()`: with its weights pinned.
 """
 
 from __future__ import annotations

@@ -50,8 +50,9 @@ def test_tokens(tmp_path: Path) -> None:
 def test_words_of_all_shards(tmp_path: Path) -> None:
     made = run_steps(Bm25Settings(), tmp_path, TEXTS, TEXTS.slice(0, 0), TEXTS.slice(2))
     [folder] = made["words"].folders()
-    table = pa.ipc.open_file(folder / "words.arrow").read_all()
-    assert table.to_pydict() == {"word": ["bridg", "river", "の橋", "川の"], "passages": [3, 1, 2, 2]}
+    assert (folder / "letters.bin").read_text() == "bridgriverの橋川の"
+    assert np.fromfile(folder / "starts.bin", np.int64).tolist() == [0, 5, 10, 16, 22]
+    assert np.fromfile(folder / "passages.bin", np.int64).tolist() == [3, 1, 2, 2]
     dictionary = Dictionary(Bm25Settings(), made["words"])
     assert dictionary.corpus == (6, 11, 4)
     assert dictionary.numbers(["川の", "bridg", "", "zebra", "bridge", "a", "川の", "橋", "\U0010ffff"]) == [3, 0, 3]
@@ -70,7 +71,7 @@ def test_an_index_has_every_word_of_every_passage(tmp_path: Path) -> None:
     dictionary, expected = Dictionary(Bm25Settings(), made["words"]), counted(passages)
     for folder in made["index"].folders():
         numbers, indptr, indices, data = (np.load(folder / f"{n}.npy") for n in ("words", "indptr", "indices", "data"))
-        ids = pq.read_table(folder / "ids.parquet")["passage_id"].to_pylist()
+        ids = bm25_index.map_ids(folder).to_pylist()
         found = {
             (ids[position], dictionary[number].decode())
             for number, start, end in zip(numbers, indptr[:-1], indptr[1:], strict=True)
@@ -91,7 +92,7 @@ def test_files_do_not_depend_on_batches_and_slices(tmp_path: Path, monkeypatch: 
         run_steps(Bm25Settings(method=method), tmp_path / method, *shards)
     monkeypatch.setattr(bm25_tokens, "BATCH", 7)
     monkeypatch.setattr(bm25_tokens, "CACHE", 10)
-    monkeypatch.setattr(bm25_words, "PENDING", 3)
+    monkeypatch.setattr(bm25_words, "MERGED", 7)
     monkeypatch.setattr(bm25_words, "SLICE", 5)
     monkeypatch.setattr(bm25_index, "SLICE", 64)
     monkeypatch.setattr(bm25_index, "ENTRIES", 11)
@@ -112,7 +113,7 @@ def test_the_same_corpus_gives_the_same_files_in_every_process(tmp_path: Path) -
     for seed in ("1", "2"):  # of Python's string hashes, which differ from process to process
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)}
         subprocess.run([sys.executable, "-c", code, str(tmp_path / seed)], check=True, env=environment, cwd=root)
-    assert len(contents(tmp_path / "1")) == 2 * 5 + 2 + 2 * 6
+    assert len(contents(tmp_path / "1")) == 2 * 5 + 4 + 2 * 6
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
 
 

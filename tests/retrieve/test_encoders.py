@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rat_ray.errors import InputError, StageError
+from rat_ray.errors import InputError, MissingExtraError, StageError
 from rat_ray.keys import key_of
 from rat_ray.retrieve import encoders
 from rat_ray.retrieve.encoders import EncoderSettings, open_encoder, resolve, revision
@@ -74,6 +75,16 @@ def test_shorter_vectors_are_the_first_numbers_scaled_anew(dim: int) -> None:
     lengths = np.linalg.norm(whole[:, :dim], axis=1, keepdims=True)
     expected = np.divide(whole[:, :dim], lengths, out=np.zeros((len(TEXTS), dim), np.float32), where=lengths > 0)
     np.testing.assert_allclose(short.encode_passages(TEXTS), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "package"), [("sentence-transformers", "torch"), ("vllm", "vllm")])
+def test_a_library_that_is_not_installed_is_named_with_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, kind.replace("-", "_"), None)  # as Python marks what cannot be imported
+    settings = EncoderSettings(kind=kind, model=str(a_model(tmp_path / "model")))
+    with pytest.raises(MissingExtraError, match=rf"{kind} is not installed; .*rat_ray\[{package}\]"):
+        open_encoder(settings)
 
 
 def test_no_texts() -> None:
@@ -200,7 +211,7 @@ def test_a_server_gives_what_its_encoder_gives(server: EmbeddingServer, form: st
 
 
 def test_batches_are_of_like_length_and_bounded_in_number(server: EmbeddingServer) -> None:
-    texts = made_up(60)["text"].to_pylist()
+    texts = list(dict.fromkeys(made_up(80)["text"].to_pylist()))[:60]
     encoder = open_encoder(server.settings(batch=5, concurrency=3))
     server.batches.clear()
     server.seconds = 0.05
@@ -210,6 +221,16 @@ def test_batches_are_of_like_length_and_bounded_in_number(server: EmbeddingServe
     spans = sorted((min(map(len, batch)), max(map(len, batch))) for batch in server.batches)
     assert all(left[1] <= right[0] for left, right in pairwise(spans)), "sorted by length"
     assert 2 <= server.most <= 3
+
+
+def test_copies_are_sent_once_and_have_one_vector(server: EmbeddingServer) -> None:
+    encoder = open_encoder(server.settings(batch=2))
+    server.batches.clear()
+    vectors = encoder.encode_passages(["a castle", "", "a bridge", "a castle", "a castle", "a bridge"])
+    assert sorted(text for batch in server.batches for text in batch) == ["a bridge", "a castle"]
+    np.testing.assert_array_equal(vectors[[0, 2]][[0, 1, 0]], vectors[[3, 5, 4]])
+    assert not vectors[1].any()
+    assert np.abs(vectors[0] - vectors[2]).max() > 0.01
 
 
 def test_what_passes_is_tried_again(server: EmbeddingServer) -> None:

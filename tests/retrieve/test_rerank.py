@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import pytest
 import yaml
 
-from rat_ray.errors import InputError, StageError
+from rat_ray.errors import InputError, MissingExtraError, StageError
 from rat_ray.keys import key_of
-from rat_ray.retrieve.rerank import RerankSettings
+from rat_ray.retrieve.rerank import RerankSettings, RerankWorker
 from rat_ray.settings import build
+from tests.helpers import MemoryInput
+from tests.retrieve.corpora import passages_table
 
 CONF = Path(__file__).resolve().parents[2] / "conf" / "retriever" / "rerank.yaml"
 
@@ -60,6 +63,14 @@ def test_bad_settings(model: Path, change: dict[str, object], part: str) -> None
 def test_a_folder_that_does_not_exist(model: Path) -> None:
     with pytest.raises(InputError, match=r"no such folder .did you mean 'model'\?"):
         RerankSettings(model=str(model.parent / "modle")).validate()
+
+
+def test_the_library_that_is_not_installed_is_named_with_its_extra(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # as Python marks what cannot be imported
+    with pytest.raises(MissingExtraError, match=r"pip install 'rat_ray\[torch\]'"):
+        RerankWorker(RerankSettings(model=str(model)), {"passages": MemoryInput(passages_table([]))})
 
 
 def test_the_weights_enter_the_key_and_their_place_does_not(model: Path) -> None:

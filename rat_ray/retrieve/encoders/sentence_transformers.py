@@ -53,8 +53,9 @@ class TorchEncoder:
     def _load(self) -> Any:
         settings = self._settings
         path, commit = where(settings.model, settings.identity)
+        module = library()
         try:
-            model = library().SentenceTransformer(
+            model = module.SentenceTransformer(
                 path,
                 device=settings.device or None,
                 revision=commit,
