@@ -95,12 +95,12 @@ def searching(wanted: DenseSettings, made: dict[str, Any], questions: pa.Table, 
     name = "vectors.faiss" if wanted.index == "flat" else "index.faiss"
     index = faiss.read_index(str(inputs["index"].folders()[0] / name), faiss.IO_FLAG_MMAP_IFC)
     vectors = faiss.read_index(str(made["vectors"].folders()[0] / "vectors.faiss"), faiss.IO_FLAG_MMAP_IFC)
-    keep = wanted.depth
     if wanted.index == "hnsw":
         index.own_fields, index.storage, index.hnsw.efSearch = False, vectors, wanted.hnsw.ef_search
     if wanted.index == "ivfpq":
         index.nprobe = wanted.ivfpq.nprobe
-        keep *= wanted.rescore_factor if wanted.rescore else 1
+        index = faiss.IndexRefine(index, vectors)  # FAISS's own way to score candidates again
+        index.k_factor = wanted.rescore_factor
     ranges = [questions.slice(start, RANGE) for start in range(0, questions.num_rows, RANGE)]
     texts = [table["question"].to_pylist() for table in ranges]
     worker = DenseRetrieve(wanted, inputs)
@@ -108,7 +108,7 @@ def searching(wanted: DenseSettings, made: dict[str, Any], questions: pa.Table, 
     def directly() -> None:
         faiss.omp_set_num_threads(wanted.threads)
         for some in texts:
-            index.search(bare.embed(some, norm=True, batch_size=BATCH), keep)
+            index.search(bare.embed(some, norm=True, batch_size=BATCH), wanted.depth)
 
     def by_worker() -> None:
         for table in ranges:

@@ -4,9 +4,10 @@
     python benchmarks/scale.py --sizes 10000 40000     # a look
 
 Every step runs in a process of its own, as one unit of work on one shard, through the stage that runs it in a job:
-passages from Parquet, files to the store. Memory is the peak of the process less what it holds before the work (Python,
-Arrow, the libraries). `growth` is that memory per passage at the greatest size over the same at the smallest: at most
-1 is at most linear. The text has Wikipedia's lengths and word statistics (benchmarks/synthetic.py).
+passages from Parquet, files to the store. Memory is the peak of the process less what it holds before the work
+(Python, Arrow, the libraries, and what 2,000 passages took). `growth` is that memory per passage at the greatest size
+over the same at the smallest: at most 1 is at most linear. The text has Wikipedia's lengths and word statistics
+(benchmarks/synthetic.py).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import yaml
 
 from rat_ray import tables
 from rat_ray.cluster import Cluster, ClusterSettings, Resources
@@ -32,6 +34,7 @@ from rat_ray.datasets.files import FilesSettings
 from rat_ray.graph import Graph, Walk
 from rat_ray.retrieval_stages import RetrievalStages
 from rat_ray.retrieve.kinds import Bm25Settings, DenseSettings
+from rat_ray.settings import conf_dir
 from rat_ray.stage import Runs, import_table
 from rat_ray.store import Store, Table
 
@@ -41,8 +44,11 @@ except ImportError:  # run as a script
     import synthetic  # type: ignore[no-redef]
 
 PASSAGES = 21_015_324
-SHARD = 1_000_000
+SIZES = yaml.safe_load((conf_dir() / "resources" / "standard.yaml").read_text())
+SHARD = {"bm25": SIZES["index"]["range_rows"], "dense": SIZES["encode"]["range_rows"]}
+ONE_PROCESS = ("read", "import", "bm25 words", "ivfpq training")
 QUESTIONS = 1_000
+WARM = 2_000
 CORES = 16
 RETRIEVERS: dict[str, Any] = {"bm25": Bm25Settings(), "dense": DenseSettings(), "ivfpq": DenseSettings(index="ivfpq")}
 # (what, retriever, table that it makes): each finds what it needs in the store.
@@ -50,6 +56,7 @@ STEPS = [
     ("read", "", ""),
     ("import", "", "passages"),
     ("bm25 tokens", "bm25", "tokens"),
+    ("bm25 words", "bm25", "words"),
     ("bm25 index", "bm25", "index"),
     ("bm25 search", "bm25", "retrievals"),
     ("dense vectors", "dense", "vectors"),
@@ -82,35 +89,38 @@ class Whole:
 
 
 def measure(step: str, size: int, folder: Path) -> Cost:
-    """Do one step in this process."""
-    _, retriever, table = next(one for one in STEPS if one[0] == step)
-    store = Store(folder / "store")
-    store.prepare()
+    """Do one step in this process; before that, once for WARM passages, so that libraries and models are loaded."""
     if step == "read":
         settings = FilesSettings(path=str(folder), corpora=["psgs_w100.tsv"], qrels_file="")
-        return _timed(lambda: load(settings) and 0)
+        return _timed(lambda: load(settings).num_passages * 0)
+    store = Store(folder / "store")
+    store.prepare()
+    _made(step, WARM, store, alone=False)
+    return _timed(lambda: _bytes(_made(step, size, store, alone=True)))
+
+
+def _made(step: str, size: int, store: Store, alone: bool) -> Table:
+    """What the step makes of a corpus. alone: whether all before it must be in the store."""
+    _, retriever, table = next(one for one in STEPS if one[0] == step)
+    passages = _passages(store, size)
     if step == "import":
-        return _timed(lambda: _bytes(_passages(store, size)))
-    passages, graph = _passages(store, size), Graph()
-    asked = synthetic.questions(QUESTIONS, size)
+        return passages
+    graph, asked = Graph(), synthetic.questions(QUESTIONS, size)
     questions = import_table(store, "questions", f"q{size}", "", tables.QUESTIONS, lambda: iter([asked]))
     nodes = graph.give(passages), graph.give(questions)
     RetrievalStages(graph, RETRIEVERS, Whole(), lambda _: nodes[0], lambda _: nodes[1]).lists("synthetic", retriever)
     last = next(name for name, node in graph.nodes.items() if node.table == table)
     order = list(graph.nodes)
     graph.nodes = {name: graph.nodes[name] for name in order[: order.index(last) + 1]}
-
     walk = Walk(graph)
-    runs = Runs(store, Cluster(ClusterSettings(use="never")), quiet=True)
-
-    def run() -> int:
-        walk.run(runs, lambda level, stages: True)
-        failure = walk.why(last)
-        if failure is not None:
-            raise SystemExit(failure.message)
-        return _bytes(walk.tables[last])
-
-    return _timed(run)
+    walk.run(runs := Runs(store, Cluster(ClusterSettings(use="never")), quiet=True), lambda level, stages: True)
+    failure = walk.why(last)
+    if failure is not None:
+        raise SystemExit(failure.message)
+    made = sum(1 for record in runs.records if record.new_rows)
+    if alone and made != 1:
+        raise SystemExit(f"{step}: {made} stages were made, not one")
+    return walk.tables[last]
 
 
 def _passages(store: Store, size: int) -> Table:
@@ -154,24 +164,29 @@ def report(sizes: list[int]) -> None:
     )
     for step, size, cost in costs(sizes):
         found[step, size] = cost
-        growth = cost.memory / size / max(found[step, sizes[0]].memory / sizes[0], 1e-9)
+        first = found[step, sizes[0]].memory / sizes[0]
+        growth = f"{cost.memory / size / first:6.2f}" if first else "     -"
         line = f"{step:15} {size:9,} {cost.seconds:8.1f} {size / cost.seconds:10,.0f}"
-        print(f"{line} {cost.memory / size:12,.0f} {cost.disk / size:12,.0f} {growth:6.2f}", flush=True)
-    last = sizes[-1]
-    print(f"\n{PASSAGES:,} passages in shards of {SHARD:,}, workers of one core, {CORES} cores a node:")
+        print(f"{line} {cost.memory / size:12,.0f} {cost.disk / size:12,.0f} {growth}", flush=True)
+    print(f"\n{PASSAGES:,} passages, shards as in conf/resources/standard.yaml, workers of one core, {CORES} a node:")
     print(f"{'step':15} {'GiB a worker':>12} {'GiB on disk':>11}   hours on 1, 4, 16 nodes")
     for step, _, _ in STEPS:
-        cost = found[step, last]
-        low = found[step, sizes[0]]
-        slope = max(0.0, (cost.memory - low.memory) / (last - sizes[0]))
-        memory = cost.memory + slope * (SHARD - last)
-        hours = [cost.seconds / last * PASSAGES / 3600 / min(n * CORES, -(-PASSAGES // SHARD)) for n in (1, 4, 16)]
-        if step in ("read", "import", "ivfpq training"):  # in one process
-            hours = [cost.seconds / last * PASSAGES / 3600] * 3
-        text = ", ".join(f"{value:.2f}" for value in hours)
-        if step.endswith("search"):
-            text = f"{cost.seconds / QUESTIONS / last * PASSAGES:.3f} core seconds a question"
-        print(f"{step:15} {memory / 2**30:12.2f} {cost.disk / last * PASSAGES / 2**30:11.1f}   {text}")
+        print(_extrapolated(step, sizes, found[step, sizes[0]], found[step, sizes[-1]]))
+
+
+def _extrapolated(step: str, sizes: list[int], low: Cost, high: Cost) -> str:
+    """Seconds and disk grow with the passages; memory by the slope between the two sizes, up to one shard."""
+    most = sizes[-1]
+    shard = SHARD["bm25" if step.startswith("bm25") else "dense"]
+    whole = step in ONE_PROCESS
+    slope = max(0.0, (high.memory - low.memory) / (most - sizes[0]))
+    memory = high.memory + slope * ((PASSAGES if whole else shard) - most)
+    hours = high.seconds / most * PASSAGES / 3600
+    spread = [hours / (1 if whole else min(nodes * CORES, -(-PASSAGES // shard))) for nodes in (1, 4, 16)]
+    text = ", ".join(f"{value:.2f}" for value in spread)
+    if step.endswith("search"):
+        text = f"{high.seconds / QUESTIONS / most * PASSAGES:.3f} core seconds a question"
+    return f"{step:15} {memory / 2**30:12.2f} {high.disk / most * PASSAGES / 2**30:11.1f}   {text}"
 
 
 def main() -> None:

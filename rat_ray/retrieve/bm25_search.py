@@ -87,7 +87,6 @@ class Shard:
                 np.add.at(sums, self._indices[start:end].astype(np.intp), self._data[start:end])
         if floor:
             sums += floor
-            sums[len(self._ids) :] = 0
 
 
 def best(scores: Float32s, floor: np.float32, bound: np.float32, depth: int) -> Int64s:

@@ -77,28 +77,25 @@ def merge(paths: Sequence[Path]) -> Iterator[Counted]:
     """The words of several sorted files as one sorted list without doubles, in pieces."""
     readers = [_Reader(path, max(1, MERGED // len(paths))) for path in paths]
     while readers := [reader for reader in readers if reader.fill()]:
-        # No file has a word up to this one that is not in memory yet.
-        bound = min((reader.last for reader in readers if reader.more), default=None)
+        bound = min(reader.last for reader in readers)  # no file has a word up to this one that is not in memory yet
         yield _sum([reader.take(bound) for reader in readers])
 
 
 class _Reader:
-    """A sorted file of words, of which a piece is in memory. more: whether there may be words after it."""
+    """A sorted file of words, of which a piece is in memory."""
 
     def __init__(self, path: Path, size: int) -> None:
         self._batches = pq.ParquetFile(path).iter_batches(batch_size=size)
         self._left = Counted(pa.array([], pa.large_string()), np.empty(0, np.int64))
-        self.more = True
 
     def fill(self) -> bool:
         """Reads on where nothing is left; whether there is anything."""
-        while self.more and not len(self._left.words):
+        while not len(self._left.words):
             batch = next(self._batches, None)
-            self.more = batch is not None
-            if batch is not None:
-                words = batch.column("word").cast(pa.large_string())
-                self._left = Counted(words, batch.column("passages").to_numpy())
-        return len(self._left.words) > 0
+            if batch is None:
+                return False
+            self._left = Counted(batch.column("word").cast(pa.large_string()), batch.column("passages").to_numpy())
+        return True
 
     @property
     def last(self) -> str:
@@ -106,10 +103,10 @@ class _Reader:
         word: str = self._left.words[-1].as_py()
         return word
 
-    def take(self, bound: str | None) -> Counted:
-        """What is in memory up to this word, or all of it."""
+    def take(self, bound: str) -> Counted:
+        """What is in memory up to this word."""
         words, passages = self._left
-        end = len(words) if bound is None else bisect_right(_Strings(words), bound)
+        end = bisect_right(_Strings(words), bound)
         self._left = Counted(words.slice(end), passages[end:])
         return Counted(words.slice(0, end), passages[:end])
 

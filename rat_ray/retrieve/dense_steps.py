@@ -137,7 +137,7 @@ class BuildHnsw:
         keys, hnsw = self._settings.step_keys(), self._settings.hnsw
         shard = _open_shard(rows, keys["vectors"])
         save_index(build_hnsw(shard.flat, hnsw.m, hnsw.ef_construction), folder / INDEX_FILE, storage=False)
-        finds = {f"ef_search {ef}": find_hnsw(read_hnsw(folder / INDEX_FILE, shard.flat), ef) for ef in (32, 128, 512)}
+        finds = {f"ef_search {ef}": find_hnsw(read_hnsw(folder / INDEX_FILE, shard.flat), ef) for ef in (128, 256, 512)}
         recall = recall_of_passages(shard.flat, read_ids(shard.folder), finds, self._settings.recall_sample, 1)
         return _finish(folder, shard, keys["index"], recall=recall)
 

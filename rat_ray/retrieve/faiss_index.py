@@ -107,8 +107,13 @@ def find_ivfpq(index: Any, nprobe: int) -> Find:
 
 def find_hnsw(index: Any, ef_search: int) -> Find:
     """Search of the graph with `ef_search` candidates, or as many as are asked for. On the CPU: FAISS has no other."""
-    index.hnsw.efSearch = ef_search
-    return index.search  # type: ignore[no-any-return]
+
+    def find(vectors: Vectors, k: int) -> tuple[Vectors, Positions]:
+        index.hnsw.efSearch = max(ef_search, k)  # with fewer than k, FAISS stops early
+        scores, positions = index.search(vectors, k)
+        return scores, positions
+
+    return find
 
 
 def train_ivfpq(sample: Vectors, nlist: int, m: int, bits: int, seed: int, threads: int) -> Any:
