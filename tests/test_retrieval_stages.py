@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from rat_ray import tables
-from rat_ray.cluster import Cluster, ClusterSettings, Resources
+from rat_ray.cluster import Cluster, ClusterSettings
 from rat_ray.datasets import DemoSettings, load
 from rat_ray.graph import Graph, Walk
 from rat_ray.retrieval_stages import RetrievalStages
@@ -18,6 +17,7 @@ from rat_ray.retrieve.kinds import Bm25Settings, DenseSettings, HybridSettings
 from rat_ray.stage import Runs, import_rows
 from rat_ray.store import Store, Table
 from tests import ray_nodes
+from tests.retrieval_runs import Sizes, make_lists
 
 RETRIEVERS: dict[str, Any] = {
     "bm25": Bm25Settings(depth=20),
@@ -27,45 +27,11 @@ RETRIEVERS: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """Shards of `shard` passages, in so many groups."""
-
-    shard: int = 1_000_000
-    search_groups: int = 1
-    range_rows: int = 256
-
-    @property
-    def encode(self) -> Resources:
-        return Resources(range_rows=self.shard)
-
-    index = encode
-    gather = encode
-
-    @property
-    def retrieve(self) -> Resources:
-        return Resources(range_rows=self.range_rows)
-
-    rerank = retrieve
-    label = retrieve
-
-
 def lists(store: Store, cluster: Cluster, sizes: Sizes, names: list[str]) -> dict[str, Table]:
     """The lists of these retrievers over the demo."""
     demo = load(DemoSettings())
     passages = pa.concat_tables(list(demo.passages()))
-    graph = Graph()
-    nodes = [
-        graph.give(import_rows(store, "passages", "demo", passages)),
-        graph.give(import_rows(store, "questions", "demo", demo.questions())),
-    ]
-    stages = RetrievalStages(graph, RETRIEVERS, sizes, lambda _: nodes[0], lambda _: nodes[1])
-    wanted = {name: stages.lists("demo", name) for name in names}
-    walk = Walk(graph)
-    walk.run(Runs(store, cluster, quiet=True), lambda level, _: cluster.settings.use == "never")
-    failure = walk.why(*wanted.values())
-    assert failure is None, failure
-    return {name: walk.tables[node] for name, node in wanted.items()}
+    return make_lists(store, cluster, sizes, RETRIEVERS, names, passages, demo.questions())
 
 
 @pytest.fixture

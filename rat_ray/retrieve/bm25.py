@@ -123,5 +123,7 @@ class Bm25Retrieve:
 
     def _floor(self, numbers: list[int]) -> np.float32:
         """What a passage without any of these words has, summed in float32 as in bm25s."""
+        if not self._scoring.shifted:
+            return np.float32(0)
         absent = [self._scoring.absent(int(self._dictionary.frequencies[number])) for number in numbers]
         return np.float32(np.array(absent, np.float32).sum())

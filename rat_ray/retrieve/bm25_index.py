@@ -3,12 +3,13 @@
 The scores are bm25s's own to the last bit: its functions compute them, from arrays instead of passage by passage, so a
 shard's are those that one index of the whole corpus would hold. A folder has, for each of the shard's own words in
 order, its number in the corpus (`words.npy`, int32) and where its entries begin (`indptr.npy`, int64), and for each
-entry the passage's position (`indices.npy`, int32) and score (`data.npy`, float32); beside them the passages' ids
-(`ids.arrow`, which unlike Parquet is read where it lies) and meta.json.
+entry the passage's position (`indices.npy`, int32) and score (`data.npy`, float32); beside them ids.arrow and
+meta.json.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 from rat_ray.errors import StageError
 from rat_ray.retrieve.bm25_tokens import LENGTHS_FILE, TOKENS_FILE, WORDS_FILE, Int32s, Int64s
 from rat_ray.retrieve.bm25_words import Corpus, Dictionary
-from rat_ray.retrieve.hits import Folders, check_meta, read_ids, write_meta
+from rat_ray.retrieve.hits import IDS_FILE, Folders, check_meta, write_meta
 from rat_ray.retrieve.words import load_bm25s
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ NUMBERS_FILE: Final = "words.npy"
 INDPTR_FILE: Final = "indptr.npy"
 INDICES_FILE: Final = "indices.npy"
 DATA_FILE: Final = "data.npy"
-IDS_FILE: Final = "ids.arrow"
 SLICE: Final = 1 << 23  # tokens that are sorted at one time: about 50 bytes each
 ENTRIES: Final = 1 << 18  # entries whose scores are computed at one time
 
@@ -59,7 +59,7 @@ class Bm25Index:
         np.save(folder / INDPTR_FILE, indptr)
         size = int(indptr[-1])
         _write_entries(folder, size, tokens, self._scoring, self._dictionary.frequencies[numbers])
-        _write_ids(folder, read_ids(tokens))
+        shutil.copyfile(tokens / IDS_FILE, folder / IDS_FILE)
         counts = {"passages": meta["passages"], "words": len(numbers), "entries": size}
         write_meta(folder, self._settings.index_settings(), **counts, **corpus_counts(self._dictionary.corpus))
         return int(meta["passages"])
@@ -78,7 +78,7 @@ def check_corpus(folder: Path, meta: Mapping[str, Any], corpus: Corpus) -> None:
 
 
 class Scoring:
-    """bm25s's formulas for one method and one corpus."""
+    """bm25s's formulas for one method and one corpus. shifted: whether `absent` may be more than 0."""
 
     def __init__(self, settings: Bm25Settings, corpus: Corpus) -> None:
         bm25s = load_bm25s()
@@ -89,11 +89,11 @@ class Scoring:
         self._average = np.float64(corpus.tokens) / max(corpus.passages, 1)
         self._passages = corpus.passages
         self._given = {"l_avg": self._average, "k1": known.k1, "b": known.b, "delta": known.delta}
-        self._shifted = known.method in known.methods_requiring_nonoccurrence
+        self.shifted = known.method in known.methods_requiring_nonoccurrence
 
     def absent(self, frequency: int) -> np.float32:
         """What BM25L and BM25+ give a passage for a word that it does not hold; 0 for the others."""
-        if not self._shifted:
+        if not self.shifted:
             return np.float32(0)
         idf = self._idf(frequency, N=self._passages)
         return np.float32(idf * self._tfc(tf_array=0, l_d=self._average, **self._given))
@@ -109,18 +109,7 @@ class Scoring:
         """One score per entry; bm25s adds a question's `absent` to their sums."""
         tfc = self._tfc(tf_array=counts.astype(np.float32), l_d=lengths, **self._given)
         scores: npt.NDArray[np.float64] = idf * tfc
-        return scores - absent if self._shifted else scores
-
-
-def _write_ids(folder: Path, ids: pa.StringArray) -> None:
-    batch = pa.record_batch({"passage_id": ids})
-    with pa.ipc.new_file(str(folder / IDS_FILE), batch.schema) as file:
-        file.write_batch(batch)
-
-
-def map_ids(folder: Path) -> pa.StringArray:
-    """The ids of a shard's passages, memory-mapped."""
-    return pa.ipc.open_file(pa.memory_map(str(folder / IDS_FILE))).get_batch(0).column("passage_id")
+        return scores - absent if self.shifted else scores
 
 
 class _Entries(NamedTuple):

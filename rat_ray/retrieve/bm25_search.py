@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rat_ray import tables
-from rat_ray.retrieve.bm25_index import DATA_FILE, INDICES_FILE, INDPTR_FILE, NUMBERS_FILE, Float32s, map_ids
+from rat_ray.retrieve.bm25_index import DATA_FILE, INDICES_FILE, INDPTR_FILE, NUMBERS_FILE, Float32s
 from rat_ray.retrieve.bm25_tokens import Int64s
-from rat_ray.retrieve.hits import candidates
+from rat_ray.retrieve.hits import candidates, read_ids
 
 STRIPES: Final = 64  # see `best`
 
@@ -47,7 +47,7 @@ class Shard:
             np.asarray(np.load(folder / name, mmap_mode="r"))
             for name in (NUMBERS_FILE, INDPTR_FILE, INDICES_FILE, DATA_FILE)
         )
-        self._ids = map_ids(folder)
+        self._ids = read_ids(folder)
 
     def search(self, asked: Asked, bounds: Float32s, depth: int) -> Found:
         """The `depth` best of this shard per question, with ties.
@@ -95,6 +95,10 @@ def best(scores: Float32s, floor: np.float32, bound: np.float32, depth: int) -> 
     The best of each of many small groups are compared first: the depth-th best of these is at most the depth-th best
     of all, so that few remain to be looked at.
     """
+    if bound > floor:
+        found = np.flatnonzero(scores >= bound)
+        if len(found) <= depth:
+            return found
     groups = scores.reshape(STRIPES, -1).max(axis=0)
     if len(groups) > depth:
         bound = max(bound, np.partition(groups, -depth)[-depth])

@@ -2,7 +2,7 @@
 
 A folder has `tokens.npy` (int32, the words of all passages in a row, numbered in the order of words.parquet),
 `lengths.npy` (int32, tokens per passage), `words.parquet` (word, sorted; passages: how many hold it; the range's own
-numbers of passages and tokens stand in its metadata), ids.parquet and meta.json.
+numbers of passages and tokens stand in its metadata), ids.arrow and meta.json.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 TOKENS_FILE: Final = "tokens.npy"
 LENGTHS_FILE: Final = "lengths.npy"
 WORDS_FILE: Final = "words.parquet"
-BATCH: Final = 10_000  # passages whose words are Python strings at one time
+BATCH: Final = 10_000  # passages whose words are Python strings at one time, or fewer, if they are long:
+BATCH_BYTES: Final = 1 << 24
 CACHE: Final = 1_000_000  # words as written whose number is remembered
 
 Int32s = npt.NDArray[np.int32]
@@ -61,8 +62,14 @@ class Bm25Tokens:
 
 
 def _batches(passages: pa.Table, title: bool) -> Iterator[list[str]]:
-    for start in range(0, passages.num_rows, BATCH):
-        yield passage_texts(passages.slice(start, BATCH), title)
+    ends = np.cumsum(pc.binary_length(passages.column("text")).to_numpy(), dtype=np.int64)
+    start = 0
+    while start < len(ends):
+        bytes_before = int(ends[start - 1]) if start else 0
+        stop = min(start + BATCH, int(np.searchsorted(ends, bytes_before + BATCH_BYTES, side="right")))
+        stop = max(stop, start + 1)
+        yield passage_texts(passages.slice(start, stop - start), title)
+        start = stop
 
 
 class _Numbers(dict[str, int]):

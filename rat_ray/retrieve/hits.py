@@ -10,12 +10,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rat_ray import tables
 from rat_ray.errors import InputError, StageError
 
-IDS_FILE = "ids.parquet"
+IDS_FILE = "ids.arrow"
 META_FILE = "meta.json"
 
 
@@ -73,13 +72,18 @@ def passage_texts(passages: pa.Table, title: bool) -> list[str]:
 
 def write_ids(folder: Path, passage_ids: pa.ChunkedArray) -> None:
     """The ids of the passages in the index, row i for position i."""
-    pq.write_table(pa.table({"passage_id": passage_ids.cast(pa.string())}), folder / IDS_FILE)
+    ids = pa.table({"passage_id": passage_ids.cast(pa.string())}).combine_chunks()
+    with pa.OSFile(str(folder / IDS_FILE), "wb") as file, pa.ipc.new_file(file, ids.schema) as writer:
+        writer.write_table(ids)
 
 
 def read_ids(folder: Path) -> pa.Array:
-    """The ids that `write_ids` wrote, memory-mapped."""
-    column = pq.read_table(folder / IDS_FILE, memory_map=True).column("passage_id")
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
+    """The ids that `write_ids` wrote: pages of the file, which all processes of a machine share."""
+    with pa.memory_map(str(folder / IDS_FILE)) as file:
+        chunks = pa.ipc.open_file(file).read_all().column("passage_id").chunks
+    if len(chunks) == 1:
+        return chunks[0]
+    return pa.concat_arrays(chunks) if chunks else pa.array([], pa.string())
 
 
 def write_meta(folder: Path, settings: Mapping[str, Any], **counts: Any) -> None:

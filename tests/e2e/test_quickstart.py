@@ -113,6 +113,8 @@ def test_every_table_of_the_store_has_its_schema(quickstart: Quickstart) -> None
         "verdicts": tables.VERDICTS,
         "summary": tables.SUMMARY,
         "checks": tables.CHECKS,
+        "cited": tables.PASSAGES,
+        "relevance": tables.RELEVANCE,
         "allocation": tables.ALLOCATION,
     }
     for kind, schema in schemas.items():
@@ -130,7 +132,7 @@ def test_joins_on_ids_lose_no_row(quickstart: Quickstart) -> None:
     [questions] = quickstart.tables("questions")
     ids = questions.read().column("question_id").to_pylist()
     assert len(ids) == QUESTIONS
-    for kind in ("retrievals", "answers", "contexts", "verdicts", "annotations"):
+    for kind in ("retrievals", "relevance", "answers", "contexts", "verdicts", "annotations"):
         for table in quickstart.tables(kind):
             assert table.read().column("question_id").to_pylist() == ids, kind
     passages = set(quickstart.tables("passages")[0].read(["passage_id"]).column("passage_id").to_pylist())
@@ -168,13 +170,31 @@ def test_its_systems_can_be_compared(quickstart: Quickstart) -> None:
 
 
 def test_shared_work_is_done_once(quickstart: Quickstart) -> None:
-    assert len(quickstart.tables("index")) == 2, "one per bm25 and dense"
+    for step in ("tokens", "words", "index", "vectors"):
+        assert len(quickstart.tables(step)) == 1, step
     assert len(quickstart.tables("retrievals")) == 3, "bm25, dense and their fusion"
     assert len(quickstart.tables("answers")) == CONFIGURATIONS
     # Two generators with the same passages in the prompt share the verdicts on R.
     contexts = {table.digest for table in quickstart.tables("contexts")}
     judged = [table for table in quickstart.tables("verdicts") if "contexts" in table.manifest["inputs"]]
     assert len(judged) == len(contexts) == 2
+
+
+def test_retrieval_is_measured_beside_p_r(quickstart: Quickstart) -> None:
+    """Without judges' doubts the share of full sets among the passages given is the rule's R."""
+    found = pq.read_table(quickstart.out / "retrieval.parquet")
+    tables.check_table(found, tables.RETRIEVAL, "retrieval")
+    full = {
+        row["config"]: row for row in found.to_pylist() if row["measure"] == "recall_full" and row["k"] == row["used"]
+    }
+    for name, table in read_partitions(quickstart.out / "annotations").items():
+        labels = pc.drop_null(table.column("r@evidence")).to_pylist()
+        absent = full[name]["absent"]
+        assert full[name]["questions"] + absent == len(labels)
+        # A prompt that is too long holds fewer passages, so that R can be 0 where the list had them.
+        assert full[name]["observed"] * full[name]["questions"] >= sum(labels) - 1e-9
+        assert sum(labels) > 0
+    assert pq.read_table(quickstart.out / "problems.parquet").num_rows == 0
 
 
 def test_labels_are_hidden_from_the_fit_as_the_budget_says(quickstart: Quickstart) -> None:
@@ -265,4 +285,4 @@ def test_another_prompt_redoes_only_what_depends_on_it(quickstart: Quickstart, t
     succeed("evaluate", *arguments, f"store={quickstart.store.root}", f"out={tmp_path / 'out'}", cwd=quickstart.folder)
     new = {Path(name).parts[0] for name in set(everything_under(Path(quickstart.store.root))) - before}
     assert "answers" in new
-    assert not new & {"passages", "questions", "index", "retrievals"}
+    assert not new & {"passages", "questions", "tokens", "index", "retrievals", "cited"}

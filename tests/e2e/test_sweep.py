@@ -32,7 +32,9 @@ def test_a_sweep_over_retrievers_and_generators(tmp_path: Path) -> None:
     single = [pq.read_table(tmp_path / "out" / name / "summary.parquet").num_rows for name in names]
     assert merged.num_rows == sum(single)
     assert len(manifests(tmp_path, "retrievals")) == 3, "each retrieval once, whatever reads it"
-    assert len(manifests(tmp_path, "index")) == 2
+    assert len(manifests(tmp_path, "index")) == len(manifests(tmp_path, "vectors")) == 1
+    merged = pq.read_table(tmp_path / "out" / "retrieval.parquet")
+    assert set(pc.unique(merged.column("config")).to_pylist()) == names
     assert len(manifests(tmp_path, "answers")) == 6
     assert "out: out" in printed
 

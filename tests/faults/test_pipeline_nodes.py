@@ -11,15 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from rat_ray import tables
-from rat_ray.cluster import Cluster, ClusterSettings, Resources
-from rat_ray.retrieve.kinds import RETRIEVERS, Bm25Settings, DenseSettings
-from rat_ray.stage import Runs, Stage, import_rows
-from rat_ray.store import MANIFEST, RANGES, Store, Table
+from rat_ray.cluster import Cluster, ClusterSettings
+from rat_ray.retrieve.kinds import Bm25Settings, DenseSettings
+from rat_ray.store import MANIFEST, RANGES, Store
 from tests import ray_nodes
 from tests.commandline import command, succeed
 from tests.faulty import meanwhile, wait_for
 from tests.helpers import read_partitions
 from tests.ray_nodes import Running
+from tests.retrieval_runs import Sizes, make_lists
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
@@ -77,7 +77,7 @@ class Killer:
 WORDS = ["rain", "river", "stone", "lamp", "harbour", "violin", "glacier", "lemon", "engine", "meadow", "copper"]
 
 
-def corpus(store: Store, count: int) -> tuple[Table, Table]:
+def corpus(count: int) -> tuple[pa.Table, pa.Table]:
     """Passages of a few words each, and a question about every hundredth of them."""
     text = [" ".join(WORDS[(index // step) % len(WORDS)] for step in (1, 11, 121)) for index in range(count)]
     passages = pa.table(
@@ -85,60 +85,29 @@ def corpus(store: Store, count: int) -> tuple[Table, Table]:
         schema=tables.PASSAGES,
     )
     asked = [{"question_id": f"q{index}", "question": text[index]} for index in range(0, count, 100)]
-    questions = pa.Table.from_pylist(asked, schema=tables.QUESTIONS)
-    return import_rows(store, "passages", "passages", passages), import_rows(store, "questions", "asked", questions)
+    return passages, pa.Table.from_pylist(asked, schema=tables.QUESTIONS)
 
 
-def retrieve(store: Store, cluster: Cluster, settings: Bm25Settings | DenseSettings, count: int) -> Table:
-    """Index, then search, as the pipeline does it."""
-    kind = RETRIEVERS[settings.kind]
-    passages, questions = corpus(store, count)
-    runs = Runs(store, cluster, quiet=True)
-    assert kind.index is not None
-    index = Stage(
-        table="index",
-        label="index",
-        settings=settings,
-        key_settings=settings.index_settings(),
-        worker=kind.index,
-        over={"passages": passages},
-        schema=None,
-        rows="files",
-        ids=("passage_id",),
-        resources=Resources(range_rows=count // 4 if kind.sharded else count),
-    )
-    [built] = runs.run([index], "index")
-    search = Stage(
-        table="retrievals",
-        label="retrieve",
-        settings=settings,
-        worker=kind.retrieve,
-        over={"questions": questions},
-        inputs={"index": built},
-        schema=tables.RETRIEVALS,
-        resources=Resources(range_rows=10),
-    )
-    [found] = runs.run([search], "retrieve")
-    return found
-
-
-@pytest.mark.parametrize("settings", [Bm25Settings(), DenseSettings()], ids=["bm25", "dense"])
+@pytest.mark.parametrize(("settings", "step"), [(Bm25Settings(), "tokens"), (DenseSettings(), "vectors")])
 def test_a_node_killed_while_indexing_and_while_searching(
-    nodes: Running, connected: Cluster, tmp_path: Path, settings: Bm25Settings | DenseSettings
+    nodes: Running, connected: Cluster, tmp_path: Path, settings: Bm25Settings | DenseSettings, step: str
 ) -> None:
     count = 20_000
     store, plain = Store(tmp_path / "store"), Store(tmp_path / "undisturbed")
     store.prepare()
     plain.prepare()
-    killer = Killer(nodes, Path(store.root), ["index", "retrievals"])
+    sizes, rows = Sizes(shard=count // 4, range_rows=10), corpus(count)
+    killer = Killer(nodes, Path(store.root), [step, "retrievals"])
     with meanwhile(killer):
         try:
-            found = retrieve(store, connected, settings, count)
+            [found] = make_lists(store, connected, sizes, {"one": settings}, ["one"], *rows).values()
         finally:
             killer.over = True
-    assert killer.hit == ["index", "retrievals"]
+    assert killer.hit == [step, "retrievals"]
     assert found.num_rows == count // 100
-    assert found.read().equals(retrieve(plain, Cluster(ClusterSettings(use="never")), settings, count).read())
+    here = Cluster(ClusterSettings(use="never"))
+    [undisturbed] = make_lists(plain, here, sizes, {"one": settings}, ["one"], *rows).values()
+    assert found.read().equals(undisturbed.read())
 
 
 # --- fits ---------------------------------------------------------------------------------------------------------
@@ -214,7 +183,7 @@ EVALUATE = [
 def test_a_node_killed_in_each_stage_of_an_evaluation(nodes: Running, tmp_path: Path) -> None:
     for name in ("killed", "undisturbed"):
         (tmp_path / name).mkdir()
-    kinds = ["index", "retrievals", "answers", "posterior"]
+    kinds = ["tokens", "retrievals", "answers", "posterior"]
     folder = tmp_path / "killed"
     assert run_on(nodes, EVALUATE, folder, folder / "store", kinds) == kinds
     succeed(*EVALUATE, cwd=tmp_path / "undisturbed")

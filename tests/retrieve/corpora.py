@@ -1,17 +1,14 @@
-"""Small corpora, and indexes built from them, for the tests of retrieval."""
+"""Small corpora for the tests of retrieval; `stepping` builds indexes of them."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from rat_ray import tables
-from rat_ray.retrieve.kinds import RETRIEVERS
-from tests.helpers import MemoryInput
 
 WORDS = [
     "river",
@@ -85,19 +82,6 @@ def made_up(size: int, seed: int = 7) -> pa.Table:
 def made_up_questions(size: int, seed: int = 8) -> pa.Table:
     draw = random.Random(seed)
     return questions_table([" ".join(draw.choices(WORDS, k=draw.randint(1, 6))) for _ in range(size)])
-
-
-def build(settings: Any, folder: Path, *shards: pa.Table) -> Any:
-    """Builds an index of one folder per shard and returns its retrieval worker."""
-    kind = RETRIEVERS[settings.kind]
-    assert kind.index is not None
-    settings.validate()
-    folders = []
-    for number, shard in enumerate(shards):
-        folders.append(folder / f"part-{number}")
-        folders[-1].mkdir(parents=True)
-        kind.index(settings, {})({"passages": shard}, folders[-1])
-    return kind.retrieve(settings, {"index": MemoryInput(folders=folders)})
 
 
 def search(worker: Any, questions: pa.Table) -> pa.Table:

@@ -18,7 +18,7 @@ from rat_ray.retrieve import bm25_index, bm25_search, bm25_tokens, bm25_words
 from rat_ray.retrieve.bm25 import Bm25Retrieve, Bm25Settings
 from rat_ray.retrieve.bm25_index import Bm25Index
 from rat_ray.retrieve.bm25_words import Bm25Words, Dictionary
-from rat_ray.retrieve.hits import Hits, candidates, rank
+from rat_ray.retrieve.hits import Hits, candidates, rank, read_ids
 from rat_ray.retrieve.words import Tokenizer
 from tests.retrieve.corpora import made_up, made_up_questions, passages_table, questions_table, search
 from tests.retrieve.stepping import run_steps
@@ -44,7 +44,7 @@ def test_tokens(tmp_path: Path) -> None:
     assert words.schema.metadata == {b"passages": b"4", b"tokens": b"7"}
     assert np.load(folder / "tokens.npy").tolist() == [1, 1, 0, 0, 0, 3, 2]
     assert np.load(folder / "lengths.npy").tolist() == [3, 0, 4, 0]
-    assert pq.read_table(folder / "ids.parquet")["passage_id"].to_pylist() == ["a", "b", "c", "d"]
+    assert read_ids(folder).to_pylist() == ["a", "b", "c", "d"]
 
 
 def test_words_of_all_shards(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_an_index_has_every_word_of_every_passage(tmp_path: Path) -> None:
     dictionary, expected = Dictionary(Bm25Settings(), made["words"]), counted(passages)
     for folder in made["index"].folders():
         numbers, indptr, indices, data = (np.load(folder / f"{n}.npy") for n in ("words", "indptr", "indices", "data"))
-        ids = bm25_index.map_ids(folder).to_pylist()
+        ids = read_ids(folder).to_pylist()
         found = {
             (ids[position], dictionary[number].decode())
             for number, start, end in zip(numbers, indptr[:-1], indptr[1:], strict=True)
@@ -91,6 +91,7 @@ def test_files_do_not_depend_on_batches_and_slices(tmp_path: Path, monkeypatch: 
     for method in ("lucene", "bm25l"):
         run_steps(Bm25Settings(method=method), tmp_path / method, *shards)
     monkeypatch.setattr(bm25_tokens, "BATCH", 7)
+    monkeypatch.setattr(bm25_tokens, "BATCH_BYTES", 600)
     monkeypatch.setattr(bm25_tokens, "CACHE", 10)
     monkeypatch.setattr(bm25_words, "MERGED", 7)
     monkeypatch.setattr(bm25_words, "SLICE", 5)
@@ -167,9 +168,11 @@ def test_the_best_are_those_of_hits(size: int) -> None:
         scores[:size] = draw.integers(0, values, size) / np.float32(8) * draw.integers(0, 2, size)
         for depth in (1, 3, 20, 1000):
             for floor in (0.0, 0.25):
-                expected = candidates(scores[:size], floor, depth)
-                got = bm25_search.best(scores, np.float32(floor), np.float32(floor), depth) if size else expected
-                np.testing.assert_array_equal(got, expected)
+                for bound in (floor, floor + 0.125, values / 10, values):
+                    expected = candidates(scores[:size], floor, depth)
+                    expected = expected[scores[expected] >= bound] if bound > floor else expected
+                    got = bm25_search.best(scores, np.float32(floor), np.float32(bound), depth)
+                    np.testing.assert_array_equal(got, expected)
 
 
 def test_lists_are_ranked_as_hits_rank_them() -> None:

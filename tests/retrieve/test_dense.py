@@ -95,7 +95,7 @@ def test_the_same_corpus_gives_the_same_files(tmp_path: Path) -> None:
     for name, batch in (("1", 64), ("2", 7)):
         run_steps(DenseSettings(encoder=EncoderSettings(batch=batch)), tmp_path / name, passages)
     folder = tmp_path / "1" / "vectors" / "part-000"
-    assert sorted(path.name for path in folder.iterdir()) == ["ids.parquet", "meta.json", "vectors.faiss"]
+    assert sorted(path.name for path in folder.iterdir()) == ["ids.arrow", "meta.json", "vectors.faiss"]
     for path in folder.iterdir():
         assert path.read_bytes() == (tmp_path / "2" / "vectors" / "part-000" / path.name).read_bytes(), path.name
 

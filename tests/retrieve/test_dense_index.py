@@ -193,7 +193,7 @@ def test_a_graph_is_the_same_every_time(tmp_path: Path) -> None:
     graphs = [
         run_steps(replace(HNSW, threads=n), tmp_path / str(n), made_up(300))["index"].folders()[0] for n in (1, 2)
     ]
-    for name in ("index.faiss", "meta.json", "ids.parquet"):
+    for name in ("index.faiss", "meta.json", "ids.arrow"):
         assert (graphs[0] / name).read_bytes() == (graphs[1] / name).read_bytes()
 
 
