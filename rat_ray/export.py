@@ -26,6 +26,7 @@ from rat_ray.progress import console
 from rat_ray.report import ReportInput, render
 from rat_ray.report.retrieval import print_retrieval
 from rat_ray.report.table import print_table, result_table
+from rat_ray.retrieve.kinds import reach
 from rat_ray.retrieve.measures import RECALL_AT, retrieval_rows, summarise
 from rat_ray.settings import build
 from rat_ray.stage import StageRecord
@@ -87,8 +88,8 @@ def _retrieval(pipeline: Pipeline) -> pa.Table:
             continue
         pair = one.dataset, one.retriever
         if pair not in found:
-            depth = pipeline.plan.retrievers[one.retriever].depth
-            found[pair] = summarise(relevance.read(), depth, ks, pipeline.job.seed)
+            whole = reach(pipeline.plan.retrievers, one.retriever)
+            found[pair] = summarise(relevance.read(), whole, ks, pipeline.job.seed)
         dataset = pipeline.plan.datasets[one.dataset].name
         used = pipeline.plan.generators[one.generator].passages
         rows.append(retrieval_rows(one.name, dataset, one.retriever, used, found[pair]))

@@ -150,6 +150,7 @@ class RetrievalStages:
                 ids=("passage_id",),
                 resources=resources,
                 one_range=step.whole,
+                only=step.only,
             )
 
         needs = {name: nodes[name] for name in (step.over, *step.inputs)}

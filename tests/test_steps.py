@@ -25,7 +25,7 @@ class Join:
     """A step over folders: one file with the first and the last id of each folder of its range."""
 
     def __init__(self, settings: EchoSettings, inputs: Mapping[str, Any]) -> None:
-        self.all = [data.decode() for data in inputs["ids"].read_files("ids.txt")] if "ids" in inputs else []
+        self.all = inputs["ids"].folders() if "ids" in inputs else []
 
     def __call__(self, rows: Mapping[str, list[Path]], folder: Path) -> int:
         texts = [(path / "ids.txt").read_text() for path in rows["ids"]]
@@ -79,11 +79,6 @@ def test_a_step_of_one_range_gets_all_folders(runs: Runs, ids: Table) -> None:
     [made] = runs.run([files({"ids": ids}, Join, whole=True)], "step")
     [folder] = made.folders()
     assert (folder / "joined.txt").read_text() == "p0\np1\np2\np3|p4\np5\np6\np7|p8\np9/0"
-
-
-def test_a_file_that_is_not_listed_is_named(ids: Table) -> None:
-    with pytest.raises(StageError, match=r"lists no file other\.txt"):
-        list(ids.read_files("other.txt"))
 
 
 def test_groups_hold_every_shard_once_and_have_keys_of_their_own(ids: Table) -> None:

@@ -17,9 +17,9 @@ import pyarrow as pa
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.retrieve.bm25_index import Bm25Index, Scoring, check_corpus
 from rat_ray.retrieve.bm25_search import Asked, Shard, lists_of
-from rat_ray.retrieve.bm25_tokens import Bm25Tokens
+from rat_ray.retrieve.bm25_tokens import WORDS_FILE, Bm25Tokens
 from rat_ray.retrieve.bm25_words import Bm25Words, Dictionary
-from rat_ray.retrieve.hits import Folders, check_at_least, check_meta
+from rat_ray.retrieve.hits import META_FILE, Folders, check_at_least, check_meta
 from rat_ray.retrieve.steps import Step
 from rat_ray.retrieve.words import Tokenizer, check_words
 
@@ -75,7 +75,7 @@ class Bm25Settings:
         words = self.word_settings()
         return (
             Step("tokens", Bm25Tokens, words),
-            Step("words", Bm25Words, words, over="tokens", whole=True),
+            Step("words", Bm25Words, words, over="tokens", whole=True, only=(WORDS_FILE, META_FILE)),
             Step("index", Bm25Index, self.index_settings(), over="tokens", inputs=("words",)),
         )
 

@@ -16,17 +16,20 @@ from rat_ray.retrieve.steps import Step
 
 @dataclass(frozen=True)
 class HybridSettings:
-    """of: the retrievers to fuse, by name (each with its own depth). k: RRF's constant. depth: passages to keep."""
+    """of: the retrievers to fuse, by name (each with its own depth). k: RRF's constant. window: how many passages of
+    each list count, 0: all. depth: passages to keep."""
 
     kind: str = "hybrid"
     of: list[str] = field(default_factory=lambda: ["bm25", "dense"])
     k: int = 60
+    window: int = 20
     depth: int = 100
 
     def validate(self) -> None:
         """Raises InputError for fewer than two retrievers, one named twice, and numbers out of range."""
         check_at_least("retriever.depth", self.depth, 1)
         check_at_least("retriever.k", self.k, 0)
+        check_at_least("retriever.window", self.window, 0)
         if len(self.of) < 2 or len(set(self.of)) != len(self.of):
             raise InputError(f"retriever.of={list(self.of)}: name at least two retrievers, each once")
 
@@ -61,8 +64,9 @@ class HybridRetrieve:
         failures = zip(*(rows[name].column("error").to_pylist() for name in names), strict=True)
         lists = zip(*(rows[name].column("passage_ids").to_pylist() for name in names), strict=True)
         errors = [_error(names, each) for each in failures]
+        window = self._settings.window or None
         hits = [
-            None if error else fuse(ranked, self._settings.k, self._settings.depth)
+            None if error else fuse([each[:window] for each in ranked], self._settings.k, self._settings.depth)
             for error, ranked in zip(errors, lists, strict=True)
         ]
         return retrievals_table(question_ids, hits, errors)

@@ -38,3 +38,13 @@ RETRIEVERS: Final[Mapping[str, RetrieverKind]] = {
     "hybrid": RetrieverKind(HybridSettings, HybridRetrieve, FUSE),
     "rerank": RetrieverKind(RerankSettings, RerankWorker, RERANK),
 }
+
+
+def reach(retrievers: Mapping[str, Any], name: str) -> int:
+    """Up to which rank a retriever's list is whole: its depth, or less where it is made from lists that were cut.
+
+    retrievers: settings by name, with those that the named one is made from.
+    """
+    settings = retrievers[name]
+    limits = [settings.depth, getattr(settings, "window", 0), getattr(settings, "top", 0)]
+    return min([int(limit) for limit in limits if limit] + [reach(retrievers, part) for part in settings.parts()])

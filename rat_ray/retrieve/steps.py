@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -21,10 +21,6 @@ class StepInput(Protocol):
         """Its shards as local folders, in the order of the passages. The whole of each is fetched."""
         ...
 
-    def read_files(self, name: str) -> Iterator[bytes]:
-        """One file of each shard, in the same order; nothing else of them is fetched."""
-        ...
-
 
 class Step(NamedTuple):
     """One file stage.
@@ -33,7 +29,8 @@ class Step(NamedTuple):
     answers how many passages they account for. key: what of the settings decides the files.
     over: "passages", whose ranges come as Arrow tables, or an earlier step, whose folders come as list[Path]: one per
     unit, so that this step's shards are that one's, or, where it is `whole`, all of them in one unit.
-    inputs: earlier steps whose tables the worker gets whole. encode: whether it takes resources.encode, for a GPU.
+    only: the files of those folders that it reads; (): all. inputs: earlier steps whose tables the worker gets whole.
+    encode: whether it takes resources.encode, for a GPU.
     """
 
     name: str
@@ -42,5 +39,6 @@ class Step(NamedTuple):
     over: str = PASSAGES
     inputs: tuple[str, ...] = ()
     whole: bool = False
+    only: tuple[str, ...] = ()
     encode: bool = False
     version: int = 1

@@ -31,7 +31,8 @@ class Stage:
     """One table to be: see the module's docstring.
 
     over: row-aligned inputs, cut into the same ranges; where one of them is files, as that one is, and the worker gets
-    the folders of its range. inputs: tables that each worker gets whole. one_range: whether it is not cut at all.
+    the folders of its range, `only` these files of them (): all. inputs: tables that each worker gets whole.
+    one_range: whether it is not cut at all.
     settings: a dataclass; fields whose metadata say `{"key": False}` (threads, say) do not enter the key.
     """
 
@@ -49,6 +50,7 @@ class Stage:
     resources: Resources = Resources()
     key_settings: Any = None  # what of the settings enters the key; None: all of them
     one_range: bool = False
+    only: tuple[str, ...] = ()
     affinity: str = ""  # units of equal affinity follow each other in a process, so that a model is loaded once
 
     def __post_init__(self) -> None:
@@ -143,7 +145,7 @@ def cut(rows: int, range_rows: int) -> list[tuple[int, int]]:
 def read_aligned(stage: Stage, start: int, stop: int) -> dict[str, Any]:
     """The same range of every row-aligned input; their ids must agree row by row. Of files: its folders, list[Path]."""
     rows: dict[str, Any] = {
-        name: table.folders_of(start, stop) if table.files else table.read_range(start, stop)
+        name: table.folders_of(start, stop, stage.only) if table.files else table.read_range(start, stop)
         for name, table in stage.over.items()
     }
     if stage.rows == "files":

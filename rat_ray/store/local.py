@@ -186,7 +186,7 @@ class LocalObjects:
                     raise
                 shutil.rmtree(folder)  # another writer was first, with the same content
 
-    def download(self, name: str, files: Sequence[Entry]) -> Path:
+    def download(self, name: str, files: Sequence[Entry], whole: bool = True) -> Path:
         return self._path(name)
 
     def scratch(self, name: str) -> Path:

@@ -84,8 +84,11 @@ class Objects(Protocol):
         """Move a local folder's files to `name/…`. The folder is gone afterwards."""
         ...
 
-    def download(self, name: str, files: Sequence[Entry]) -> Path:
-        """The files `name/FILE` as a local folder that stays: the place itself, or a copy in this node's cache."""
+    def download(self, name: str, files: Sequence[Entry], whole: bool = True) -> Path:
+        """The files `name/FILE` as a local folder that stays: the place itself, or a copy in this node's cache.
+
+        whole: whether these are all files of the folder, so that its digest can be checked.
+        """
         ...
 
     def scratch(self, name: str) -> Path:

@@ -160,8 +160,9 @@ class S3Objects:
                 self._transfer.put_file(self._key(f"{name}/{path.relative_to(folder).as_posix()}"), path)
         self._cache.keep(f"{self.url}/{name}", folder)
 
-    def download(self, name: str, files: Sequence[Entry]) -> Path:
-        return self._cache.folder(f"{self.url}/{name}", files, lambda target: self._fetch(name, files, target))
+    def download(self, name: str, files: Sequence[Entry], whole: bool = True) -> Path:
+        address = f"{self.url}/{name}" if whole else f"{self.url}/{name}/some"
+        return self._cache.folder(address, files, lambda target: self._fetch(name, files, target))
 
     def _fetch(self, name: str, files: Sequence[Entry], target: Path) -> None:
         for file in files:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
@@ -33,8 +33,6 @@ class Input(Protocol):
     def batches(self, columns: list[str] | None = None) -> Iterator[pa.Table]: ...
 
     def folders(self) -> list[Path]: ...
-
-    def read_files(self, name: str) -> Iterator[bytes]: ...
 
 
 @dataclass(frozen=True)
@@ -65,26 +63,11 @@ class Table:
         self._check_files()
         return [self._folder(part) for part in self.parts]
 
-    def folders_of(self, start: int, stop: int) -> list[Path]:
-        """The folders of the parts that lie within rows [start, stop)."""
-        within = [part for part in self.parts if start <= part.start and part.stop <= stop]
-        return replace(self, parts=tuple(within)).folders()
-
-    def read_files(self, name: str) -> Iterator[bytes]:
-        """One file of each part, in the order of their ranges; nothing else of the parts is fetched."""
+    def folders_of(self, start: int, stop: int, only: Collection[str] = ()) -> list[Path]:
+        """The folders of the parts that lie within rows [start, stop). only: the files that are wanted; (): all."""
         self._check_files()
-        for part in self.parts:
-            sizes = {file.name: file.size for file in self._listed(part)}
-            if name not in sizes:
-                raise StageError(damaged(f"{self.where}/{part.name}", self.where, f"it lists no file {name}"))
-            try:
-                data = self._objects.get(f"{self._name(part).removesuffix(FILES)}/{name}")
-            except FileNotFoundError as error:
-                raise StageError(self._missing(part, f"/{name}")) from error
-            if len(data) != sizes[name]:
-                where = f"{self.where}/{part.name.removesuffix(FILES)}/{name}"
-                raise StageError(damaged(where, self.where, f"{sizes[name]} bytes are expected"))
-            yield data
+        within = [part for part in self.parts if start <= part.start and part.stop <= stop]
+        return [self._folder(part, only) for part in within]
 
     def group(self, index: int, groups: int) -> Table:
         """The table of the `index`-th of `groups` runs of neighbouring parts, as equal in number as can be."""
@@ -111,10 +94,14 @@ class Table:
             check_name(file.name, self.where)
         return files
 
-    def _folder(self, part: Part) -> Path:
-        name, files = self._name(part), self._listed(part)
+    def _folder(self, part: Part, only: Collection[str] = ()) -> Path:
+        name, listed = self._name(part), self._listed(part)
+        files = [file for file in listed if file.name in only] if only else listed
+        if len(files) < len(set(only)):
+            missing = set(only) - {file.name for file in files}
+            raise StageError(damaged(f"{self.where}/{part.name}", self.where, f"it lists no {sorted(missing)}"))
         try:
-            folder = self._objects.download(name.removesuffix(FILES), files)
+            folder = self._objects.download(name.removesuffix(FILES), files, whole=not only)
         except FileNotFoundError as error:
             raise StageError(self._missing(part)) from error
         for file in files:

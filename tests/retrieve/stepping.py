@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,6 @@ class FolderInput:
 
     def folders(self) -> list[Path]:
         return self._folders
-
-    def read_files(self, name: str) -> Iterator[bytes]:
-        for folder in self._folders:
-            yield (folder / name).read_bytes()
 
 
 def run_steps(settings: Any, folder: Path, *shards: pa.Table) -> dict[str, FolderInput]:

@@ -12,7 +12,7 @@ from rat_ray import tables
 from rat_ray.errors import InputError, StageError
 from rat_ray.retrieve.hits import Hits
 from rat_ray.retrieve.hybrid import HybridRetrieve, HybridSettings, fuse
-from rat_ray.retrieve.kinds import RETRIEVE, RETRIEVERS
+from rat_ray.retrieve.kinds import RETRIEVE, RETRIEVERS, Bm25Settings, DenseSettings, RerankSettings, reach
 from rat_ray.retrieve.merge import merge
 
 
@@ -108,3 +108,24 @@ def test_the_registry_knows_each_kind_by_its_settings() -> None:
 
 def test_a_hybrid_names_its_parts_in_the_order_given() -> None:
     assert HybridSettings(of=["rerank", "bm25", "hybrid_small"]).parts() == ["rerank", "bm25", "hybrid_small"]
+
+
+def test_only_the_window_of_each_list_counts() -> None:
+    names = [[["a", "b", "c"]], [["d", "c", "a"]]]
+    rows = {name: retrievals([one]) for name, [one] in zip(("x", "y"), names, strict=True)}
+    for window, expected in ((0, ["a", "c", "d", "b"]), (2, ["a", "d", "b", "c"]), (1, ["a", "d"])):
+        made = HybridRetrieve(HybridSettings(window=window), {})(rows)
+        assert made.column("passage_ids").to_pylist() == [expected], window
+
+
+def test_a_list_reaches_as_far_as_the_lists_that_it_is_made_from() -> None:
+    retrievers = {
+        "bm25": Bm25Settings(depth=50),
+        "dense": DenseSettings(depth=100),
+        "fused": HybridSettings(of=["bm25", "dense"], window=0),
+        "narrow": HybridSettings(of=["bm25", "dense"], window=20),
+        "again": HybridSettings(of=["fused", "dense"], window=0, depth=70),
+        "reranked": RerankSettings(of="fused", top=30, depth=10),
+    }
+    found = {name: reach(retrievers, name) for name in retrievers}
+    assert found == {"bm25": 50, "dense": 100, "fused": 50, "narrow": 20, "again": 50, "reranked": 10}

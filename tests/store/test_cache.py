@@ -80,6 +80,21 @@ def test_a_killed_reader_blocks_nobody(proxy: Proxy, s3_store: MakeStore, tmp_pa
     assert not list((tmp_path / "node2").glob(".unfinished-*"))
 
 
+def test_only_the_files_that_are_wanted_are_fetched(proxy: Proxy, s3_store: MakeStore, tmp_path: Path) -> None:
+    store = s3_store(Access(proxy.url, KEY, SECRET))
+    index(store)
+    node = Store(store.root, replace(store.storage, cache=str(tmp_path / "node2")))
+    found = node.find("index", "k")
+    assert found is not None
+    [some] = found.folders_of(0, 1, only=("ids",))
+    assert [path.name for path in some.iterdir()] == ["ids"]
+    assert fetched(proxy) == 0
+    [whole] = found.folders()
+    assert sorted(path.name for path in whole.iterdir()) == ["ids", "vectors"]
+    with pytest.raises(StageError, match=r"it lists no \['other'\]"):
+        found.folders_of(0, 1, only=("ids", "other"))
+
+
 def test_a_damaged_copy_is_fetched_again(proxy: Proxy, s3_store: MakeStore) -> None:
     store = s3_store(Access(proxy.url, KEY, SECRET))
     table = index(store)
