@@ -121,7 +121,7 @@ def test_a_dry_run_of_a_sweep_is_one_graph(tmp_path: Path) -> None:
     printed = succeed("evaluate", "-m", *swept, "dry_run=true", cwd=tmp_path)
     rows = {line.split()[0]: line.split()[1:] for line in printed.splitlines() if line}
     assert rows["import"][:2] == ["16", "2"]
-    assert rows["index"][:2] == ["12", "2"]
+    assert rows["index"][:2] == ["28", "4"], "BM25 in three steps, dense in one"
     assert rows["fuse"][:2] == ["4", "1"]
     assert rows["answer"][:2] == ["8", "4"], "the seed is that of the fits"
     assert rows["fit"][:2] == ["8", "8"]

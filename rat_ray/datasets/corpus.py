@@ -129,13 +129,14 @@ class Corpus:
             for passage in file.passages(problems):
                 if hash(passage.passage_id) not in doubled:
                     continue
-                before = first.setdefault(passage.passage_id, passage.place)
-                if before is not passage.place:
+                before = first.get(passage.passage_id)
+                if before is not None:  # perhaps the very same place: one page gives many passages
                     raise InputError(
                         f"{passage.place}: the passage id {passage.passage_id!r} occurs a second time (first in "
                         f'{before}); ids must be unique over all corpora (1 and "1" are the same id): remove one, or '
                         "prefix the ids"
                     )
+                first[passage.passage_id] = passage.place
 
 
 class _Content:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -114,17 +114,68 @@ def tsv_rows(path: Path, problems: Problems) -> Iterator[tuple[Place, list[str]]
 
     A row on one line, which nearly all are, is cut without that module: it takes characters one by one.
     """
-    lines = Reader(path).lines(problems.broken)
-    rest = (text for _, text in lines)
+    lines = _Lines(Reader(path).lines(problems.broken))
+    width = 0
     for place, text in lines:
         cells = _cells(text)
         if cells is None:
             try:
-                cells = next(csv.reader(chain([text], rest), delimiter="\t"))
-            except csv.Error as error:
-                problems.broken(RowError(place, f"broken TSV ({error}); is a quotation mark never closed?"))
+                cells = _quoted(place, text, lines, width, problems)
+            except RowError as error:
+                problems.broken(error)
                 continue
+        width = width or len(cells)
         yield place, cells
+
+
+class _Lines:
+    """Lines that may be given back, to be read again."""
+
+    def __init__(self, lines: Iterator[tuple[Place, str]]) -> None:
+        self._lines = lines
+        self._back: deque[tuple[Place, str]] = deque()
+
+    def __iter__(self) -> Iterator[tuple[Place, str]]:
+        return self
+
+    def __next__(self) -> tuple[Place, str]:
+        return self._back.popleft() if self._back else next(self._lines)
+
+    def give_back(self, lines: Sequence[tuple[Place, str]]) -> None:
+        self._back.extendleft(reversed(lines))
+
+
+def _quoted(place: Place, text: str, lines: _Lines, width: int, problems: Problems) -> list[str]:
+    """The cells of a row that begins with this line and that only the csv module can read; counted if it goes on.
+
+    A quotation mark that is never closed would swallow the rows below, up to the next such mark or the file's end. So a
+    row of several lines must be quoted without fault and as wide as the first row (width; 0: this is it). Else RowError
+    is raised, for its first line alone, and the other lines are rows of their own.
+    """
+    taken: list[tuple[Place, str]] = []
+
+    def following() -> Iterator[str]:
+        yield text
+        for line in lines:
+            taken.append(line)
+            yield line[1]
+
+    try:
+        cells = next(csv.reader(following(), delimiter="\t"))
+        if taken:
+            next(csv.reader([text, *(line for _, line in taken)], delimiter="\t", strict=True))
+            if width and len(cells) != width:
+                raise csv.Error(
+                    f"expected {width} columns as in the header, found {len(cells)} in {len(taken) + 1} lines"
+                )
+    except csv.Error as error:
+        lines.give_back(taken)
+        raise RowError(
+            place, f"broken TSV ({error}): {text.strip()!r:.80}; is a quotation mark never closed?"
+        ) from error
+    if taken:
+        problems.notes["rows of a TSV that go over several lines (quoted)"] += 1
+    return cells
 
 
 def _cells(line: str) -> list[str] | None:
@@ -171,9 +222,7 @@ def _open(path: Path, format: str, cut: Cut, names: FieldNames) -> PassageFile:
 
 
 def _wrong_width(cells: list[str], width: int) -> str:
-    reason = f"expected {width} columns as in the header, found {len(cells)}: {cells!s:.80}"
-    swallowed = any("\n" in cell for cell in cells)
-    return reason + ("; a quotation mark is never closed" if swallowed else "")
+    return f"expected {width} columns as in the header, found {len(cells)}: {cells!s:.80}"
 
 
 def _text(value: object, place: Place, passage_id: str, what: str) -> str | None:

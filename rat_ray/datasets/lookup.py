@@ -69,7 +69,7 @@ class Lookup:
                 group.setdefault(self._key, []).append(self._held(passage, self._folded))
         if passage.passage_id in self._ids:
             self._ids[passage.passage_id].append(self._held(passage, passage.passage_id))
-        elif passage.page and passage.page in self._ids:
+        if passage.page != passage.passage_id and passage.page in self._ids:
             self._ids[passage.page].append(self._held(passage, passage.page))
 
     def has(self, passage_id: str) -> bool:

@@ -17,7 +17,7 @@ from rat_ray import tables
 from rat_ray.datasets.corpus import Corpus
 from rat_ray.datasets.drafts import Draft, Needed
 from rat_ray.datasets.evidence import MOST_SETS, Ids, any_of, by_numbers, by_texts, product, unique_sets
-from rat_ray.datasets.lookup import Lookup, Unmapped
+from rat_ray.datasets.lookup import Held, Lookup, Unmapped
 from rat_ray.datasets.problems import Problems
 from rat_ray.datasets.reading import RowError
 from rat_ray.datasets.source import Source, combine, questions_digest_of
@@ -139,12 +139,25 @@ class Mapper:
                 raise Unmapped(f"no passage of {needed} is among those judged relevant")
         if needed.sentences and self._numbered:
             return by_numbers(held, needed.sentences)
-        one_passage = len(held) == 1 and held[0].first < 0
-        if needed.texts and not (by_id and one_passage):
-            return by_texts(held, needed.texts)
+        if needed.texts:
+            return self._with_texts(needed, held, by_id)
         if needed.sentences and len(held) > 1:
             self._problems.notes[_NO_NUMBERS] += 1
         return any_of(held)
+
+    def _with_texts(self, needed: Needed, held: list[Held], by_id: bool) -> list[Ids]:
+        """Sets of passages that hold the texts.
+
+        A passage that the id names must hold them too: in a snapshot of another day the same number may be that of
+        another passage of the page, which the title alone does not tell.
+        """
+        if not by_id or not needed.title:
+            return by_texts(held, needed.texts)
+        try:
+            return by_texts(held, needed.texts)
+        except Unmapped:
+            others, _ = self._lookup.find(needed._replace(passage_id=""))
+            return by_texts(others, needed.texts)
 
 
 def source_of(

@@ -79,14 +79,17 @@ def _dpr_csv(path: Path, split: str, problems: Problems) -> Iterator[Draft]:
 
 
 def _csv_row(line: str, place: Place, split: str) -> Draft:
-    cells = next(csv.reader([line.rstrip("\r\n")], delimiter="\t"), [])
+    try:
+        cells = next(csv.reader([line.rstrip("\r\n")], delimiter="\t"), [])
+    except csv.Error as error:
+        raise RowError(place, f"broken TSV ({error}): {line.strip()!r:.80}") from error
     if len(cells) != 2:
         raise RowError(
             place, f"expected a question and a list of answers with a tab between them, found {line!r:.80}; {_HINT}"
         )
     try:
         answers = ast.literal_eval(cells[1].strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise RowError(place, f"the answers are no Python list of texts, found {cells[1]!r:.80}") from error
     question = question_text(cells[0], place, "question")
     return Draft(place, f"{split}-{place.line}", question, _answers(answers, place), None, "open")
@@ -117,10 +120,21 @@ def _answers(value: object, place: Place) -> list[str]:
     """Texts, each once. Raises RowError for anything else, and for none."""
     if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
         raise RowError(place, f"the answers must be a list of texts that is not empty, found {value!r:.80}")
+    if not all(_encodes(item) for item in value):
+        raise RowError(place, f"a lone surrogate (\\ud800 to \\udfff) is not text: {value!r:.80}")
     kept = list(dict.fromkeys(item for item in value if item.strip()))
     if not kept:
         raise RowError(place, f"the answers are all blank: {value!r:.80}")
     return kept
+
+
+def _encodes(text: str) -> bool:
+    """Whether it is text; an escape in a Python list may bring in what is none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _each(

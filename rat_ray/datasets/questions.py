@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -115,7 +116,7 @@ def _answers(value: object, place: Place, question_id: str, notes: Counter[str])
         return None if value is None else []
     found: list[str] = []
     for item in value if isinstance(value, list) else [value]:
-        if item is None or (isinstance(item, str) and not item.strip()):
+        if _is_blank(item):
             notes["blank entries among accepted answers (dropped)"] += 1
         elif isinstance(item, str):
             found.append(item)
@@ -124,6 +125,13 @@ def _answers(value: object, place: Place, question_id: str, notes: Counter[str])
         else:
             raise RowError(place, f"question {question_id!r}: an accepted answer must be text, found {item!r:.80}")
     return found or None
+
+
+def _is_blank(item: object) -> bool:
+    """Whether it is no answer; NaN is what pandas and Python's json write for a missing one."""
+    if isinstance(item, str):
+        return not item.strip()
+    return item is None or (isinstance(item, float) and not math.isfinite(item))
 
 
 def _evidence(value: object, place: Place, question_id: str) -> list[list[Needed]] | None:

@@ -173,6 +173,8 @@ def resolve_file(folder: Path, name: str, key: str, hint: str = "", otherwise: s
         if path.is_file():
             return path
     path, other = _spellings(folder, name)[:2]
+    if path.is_dir():
+        raise InputError(f"{key}={name}: {path} is a folder; give the file in it{hint}")
     also = f" or {otherwise}" if otherwise else ""
     raise InputError(f"{key}={name}: there is no file {path} (nor {other.name}{also}){_near(path)}; set {key}{hint}")
 
@@ -191,12 +193,13 @@ def resolve_files(folder: Path, names: Iterable[str], key: str) -> list[Path]:
         if (folder / Path(name).expanduser()).is_dir():
             paths += _data_files(folder / Path(name).expanduser(), name, key)
             continue
-        if not glob.has_magic(name):
+        # A file of that very name goes first: browsers save a second download as `corpus[1].jsonl`.
+        if not glob.has_magic(name) or any(path.is_file() for path in _spellings(folder, name)):
             paths.append(resolve_file(folder, name, key))
             continue
         # Not Path.glob: it refuses patterns that are absolute paths.
-        found = glob.glob(str(folder / Path(name).expanduser()), recursive=True)  # noqa: PTH207
-        matches = [Path(match) for match in sorted(found) if Path(match).is_file()]
+        pattern = Path(glob.escape(str(folder))) / Path(name).expanduser()
+        matches = [Path(match) for match in sorted(glob.glob(str(pattern), recursive=True)) if Path(match).is_file()]  # noqa: PTH207
         if not matches:
             raise InputError(f"{key}={name}: no file matches in {folder}")
         paths += matches
@@ -206,7 +209,9 @@ def resolve_files(folder: Path, names: Iterable[str], key: str) -> list[Path]:
 
 
 def _data_files(folder: Path, name: str, key: str) -> list[Path]:
-    found = [path for path in folder.rglob("*") if path.name.endswith(_DATA) and path.name[0] != "." and path.is_file()]
+    found = [path for path in folder.rglob("*") if path.name.endswith(_DATA) and path.is_file()]
+    # Editors and archives leave copies in hidden folders (.ipynb_checkpoints) and hidden files (._wiki-001.jsonl).
+    found = [path for path in found if not any(part[0] == "." for part in path.relative_to(folder).parts)]
     if not found:
         raise InputError(f"{key}={name}: the folder {folder} holds no file named *{', *'.join(_DATA)}")
     return sorted(found)

@@ -121,12 +121,12 @@ class _Entries(NamedTuple):
 
 
 def _write_entries(folder: Path, size: int, tokens: Path, scoring: Scoring, frequencies: Int64s) -> None:
-    lengths = np.load(tokens / LENGTHS_FILE)
+    lengths = np.lib.format.open_memmap(tokens / LENGTHS_FILE, mode="r")
     idf, absent = scoring.weights(frequencies)
     data = np.lib.format.open_memmap(folder / DATA_FILE, "w+", np.float32, (size,))
     indices = np.lib.format.open_memmap(folder / INDICES_FILE, "w+", np.int32, (size,))
     begin = 0
-    for found in _entries(np.load(tokens / TOKENS_FILE, mmap_mode="r"), lengths, len(frequencies)):
+    for found in _entries(np.lib.format.open_memmap(tokens / TOKENS_FILE, mode="r"), lengths, len(frequencies)):
         end = begin + len(found.words)
         indices[begin:end] = found.passages
         for start in range(0, len(found.words), ENTRIES):

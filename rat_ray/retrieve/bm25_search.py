@@ -44,7 +44,7 @@ class Shard:
     def __init__(self, folder: Path) -> None:
         # Plain arrays over the mapped files: a slice of np.memmap costs more than the search in it.
         self._words, self._indptr, self._indices, self._data = (
-            np.asarray(np.load(folder / name, mmap_mode="r"))
+            np.asarray(np.lib.format.open_memmap(folder / name, mode="r"))
             for name in (NUMBERS_FILE, INDPTR_FILE, INDICES_FILE, DATA_FILE)
         )
         self._ids = read_ids(folder)
