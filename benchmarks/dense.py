@@ -24,14 +24,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from benchmarks import synthetic
-from rat_ray import tables
-from rat_ray.cluster import Cluster, ClusterSettings, Resources
+from benchmarks.staged import staged
 from rat_ray.retrieve.dense import DenseRetrieve, DenseSettings, recall_against_exact
 from rat_ray.retrieve.dense_steps import EncodePassages
 from rat_ray.retrieve.faiss_index import open_faiss
 from rat_ray.retrieve.hits import passage_texts
-from rat_ray.stage import Runs, Stage, import_table
-from rat_ray.store import Store
 from tests.retrieve.stepping import run_steps
 
 ROUNDS = 3
@@ -115,26 +112,7 @@ def searching(wanted: DenseSettings, made: dict[str, Any], questions: pa.Table, 
             worker({"questions": table})
 
     compare(f"questions of the {wanted.index} worker", questions.num_rows, bar, by_worker, directly)
-    with tempfile.TemporaryDirectory() as scratch, Cluster(ClusterSettings(use="never")) as cluster:
-        store = Store(Path(scratch) / "store")
-        store.prepare()
-        source = import_table(store, "questions", "k", "questions", tables.QUESTIONS, lambda: iter([questions]))
-        runs, number = Runs(store, cluster, quiet=True), iter(range(100))
-
-        def by_stage() -> None:
-            stage = Stage(
-                table="retrievals",
-                label="retrieve",
-                settings=wanted,
-                key_settings={"round": next(number)},
-                worker=lambda settings, inputs: worker,  # that it is opened once per process is not measured
-                over={"questions": source},
-                schema=tables.RETRIEVALS,
-                resources=Resources(range_rows=RANGE),
-            )
-            [found] = runs.run([stage], "retrieve")
-            assert found.num_rows == questions.num_rows
-
+    with staged(worker, wanted, questions, RANGE) as by_stage:
         compare(f"questions of the {wanted.index} stage", questions.num_rows, bar, by_stage, directly)
 
 

@@ -1,7 +1,7 @@
 """What an index costs: seconds, memory and disk per passage of every step, and what that means for 21 million.
 
-    python benchmarks/scale.py                         # 100,000 and 400,000 passages; about 20 minutes on two cores
-    python benchmarks/scale.py --sizes 10000 40000     # a look
+    PYTHONPATH=. python benchmarks/scale.py                      # 100,000 and 400,000 passages; about 10 minutes
+    PYTHONPATH=. python benchmarks/scale.py --sizes 10000 40000  # a look
 
 Every step runs in a process of its own, as one unit of work on one shard, through the stage that runs it in a job:
 passages from Parquet, files to the store. Memory is the peak of the process less what it holds before the work
@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import yaml
 
+from benchmarks import synthetic
 from rat_ray import tables
 from rat_ray.cluster import Cluster, ClusterSettings, Resources
 from rat_ray.datasets import load
@@ -37,11 +38,6 @@ from rat_ray.retrieve.kinds import Bm25Settings, DenseSettings
 from rat_ray.settings import conf_dir
 from rat_ray.stage import Runs, import_table
 from rat_ray.store import Store, Table
-
-try:
-    from benchmarks import synthetic
-except ImportError:  # run as a script
-    import synthetic  # type: ignore[no-redef]
 
 PASSAGES = 21_015_324
 SIZES = yaml.safe_load((conf_dir() / "resources" / "standard.yaml").read_text())

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from rat_ray.datasets.reading import Broken, Place, Reader, RowError, open_bytes, stop
+from rat_ray.datasets.reading import Broken, Place, Reader, RowError, open_bytes, shown, stop
 from rat_ray.errors import InputError
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -24,7 +24,7 @@ class Item(Place):
     __slots__ = ()
 
     def __str__(self) -> str:
-        return f"{self.path}: item {self.line}"
+        return f"{shown(self.path)}: item {self.line}"
 
 
 class ArrayReader:

@@ -13,7 +13,7 @@ from rat_ray.datasets.arrays import ArrayReader
 from rat_ray.datasets.corpus import Corpus, Passage
 from rat_ray.datasets.formats import FORMATS
 from rat_ray.datasets.problems import Problems
-from rat_ray.datasets.reading import Place, RowError, resolve_files
+from rat_ray.datasets.reading import Broken, Place, RowError, resolve_files
 from rat_ray.datasets.titles import readable_title
 from rat_ray.datasets.wikipedia import AUTO, CorpusSettings
 from rat_ray.errors import InputError, did_you_mean
@@ -81,9 +81,13 @@ class Names:
 
 @dataclass(frozen=True)
 class ContextFiles:
-    """The paragraphs of files of questions, each title and text once. Made for one corpus, so `path` is the first."""
+    """The paragraphs of files of questions, each title and text once. Made for one corpus, so `path` is the first.
+
+    questions: the file of the dataset's own questions, whose broken items are reported when those are read.
+    """
 
     paths: tuple[Path, ...]
+    questions: Path | None = None
     format: str = CONTEXT
 
     @property
@@ -92,11 +96,12 @@ class ContextFiles:
         return self.paths[0]
 
     def passages(self, problems: Problems) -> Iterator[Passage]:
-        """In the order in which they are first met. Broken items are reported when the questions are read, not here."""
+        """In the order in which they are first met. A broken item of another file goes to `problems.broken`."""
         names = Names()
         for path in self.paths:
-            for place, record in ArrayReader(path).records(_ignore):
-                for paragraph in readable(record, place):
+            broken = _ignore if path.resolve() == self.questions else problems.broken
+            for place, record in ArrayReader(path).records(broken):
+                for paragraph in readable(record, place, broken):
                     name, new = names.of(paragraph)
                     if new:
                         last = len(paragraph.sentences) - 1
@@ -124,14 +129,29 @@ class HotpotCorpusSettings(CorpusSettings):
         if self.format != CONTEXT:
             return super().open(folder)
         paths = resolve_files(folder, self.files, "dataset.corpus.files")
-        return Corpus([ContextFiles(tuple(paths))], self.on_error)
+        return Corpus([ContextFiles(tuple(paths), self._reported())], self.on_error)
+
+    def _reported(self) -> Path | None:
+        """A file whose broken items are reported elsewhere."""
+        return None
 
 
-def readable(record: Mapping[str, object], place: Place) -> list[Paragraph]:
-    """`paragraphs`, or none where the context is broken."""
+@dataclass(frozen=True)
+class OwnContexts(HotpotCorpusSettings):
+    """The corpus settings for one load. questions: the dataset's own file, in which the questions are read first."""
+
+    questions: Path = Path()
+
+    def _reported(self) -> Path | None:
+        return self.questions
+
+
+def readable(record: Mapping[str, object], place: Place, broken: Broken) -> list[Paragraph]:
+    """`paragraphs`, or none where the context is broken, which `broken` is told."""
     try:
-        return paragraphs(record, place, "")
-    except RowError:
+        return paragraphs(record, place, str(record.get("_id", "")))
+    except RowError as error:
+        broken(error)
         return []
 
 

@@ -54,11 +54,24 @@ assert {field.name for field in fields(FieldNames)} == set(ALIASES)
 
 
 class FieldReader:
-    """Reads fields of one file. The first row that has one of a field's names settles which is read from then on."""
+    """Reads fields of one file. The first row that has one of a field's names settles which is read from then on.
+
+    Only a row that could be read settles anything: end each with `accept` or `reject`.
+    """
 
     def __init__(self, names: FieldNames) -> None:
         self._names = names
         self._settled: dict[str, str] = {}
+        self._new: list[str] = []
+
+    def accept(self) -> None:
+        """The row was read."""
+        self._new.clear()
+
+    def reject(self) -> None:
+        """The row is broken: the names that it alone had settled are open again."""
+        while self._new:
+            del self._settled[self._new.pop()]
 
     def required(self, record: Mapping[str, object], field: str, place: Place) -> object:
         """The value. Raises RowError when the row has no such field."""
@@ -92,6 +105,7 @@ class FieldReader:
         for name in self._names.names(field):
             if name in record:
                 self._settled[field] = name
+                self._new.append(field)
                 return name
         return None
 

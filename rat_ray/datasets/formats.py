@@ -64,8 +64,10 @@ class JsonlFile:
                 text = _text(fields.required(record, "text", place), place, passage_id, "text")
                 title = _text(fields.optional(record, "title"), place, passage_id, "title")
             except RowError as error:
+                fields.reject()
                 problems.broken(error)
                 continue
+            fields.accept()
             yield Passage(place, passage_id, title, text or "")
         fields.finish(place, record, ("title",))
 
@@ -148,9 +150,9 @@ class _Lines:
 def _quoted(place: Place, text: str, lines: _Lines, width: int, problems: Problems) -> list[str]:
     """The cells of a row that begins with this line and that only the csv module can read; counted if it goes on.
 
-    A quotation mark that is never closed would swallow the rows below, up to the next such mark or the file's end. So a
-    row of several lines must be quoted without fault and as wide as the first row (width; 0: this is it). Else RowError
-    is raised, for its first line alone, and the other lines are rows of their own.
+    A quotation mark that is never closed would swallow the rows below, up to the next such mark or the file's end.
+    Where a row of several lines cannot be meant, RowError is raised for the first line alone, and the others are rows
+    of their own. width: how many cells the first row has; 0: this is it.
     """
     taken: list[tuple[Place, str]] = []
 
@@ -163,19 +165,27 @@ def _quoted(place: Place, text: str, lines: _Lines, width: int, problems: Proble
     try:
         cells = next(csv.reader(following(), delimiter="\t"))
         if taken:
-            next(csv.reader([text, *(line for _, line in taken)], delimiter="\t", strict=True))
-            if width and len(cells) != width:
-                raise csv.Error(
-                    f"expected {width} columns as in the header, found {len(cells)} in {len(taken) + 1} lines"
-                )
+            _check_whole([text, *(line for _, line in taken)], cells, width)
     except csv.Error as error:
         lines.give_back(taken)
-        raise RowError(
-            place, f"broken TSV ({error}): {text.strip()!r:.80}; is a quotation mark never closed?"
-        ) from error
+        swallowed = f"; is a quotation mark never closed? It would take in {len(taken)} lines more" if taken else ""
+        raise RowError(place, f"broken TSV ({error}): {text.strip()!r:.80}{swallowed}") from error
     if taken:
         problems.notes["rows of a TSV that go over several lines (quoted)"] += 1
     return cells
+
+
+def _check_whole(lines: list[str], cells: list[str], width: int) -> None:
+    """Raises csv.Error unless these lines are one row: quoted without fault, as wide as the first, not several rows."""
+    next(csv.reader(lines, delimiter="\t", strict=True))
+    if width and len(cells) != width:
+        raise csv.Error(f"expected {width} columns as in the header, found {len(cells)}")
+    # One passage opens a quotation and a later one closes it, in a file that was written without quoting. The last
+    # line is not whole: what follows the mark is in other cells.
+    *whole, last = [line for cell in cells for line in cell.rstrip("\n").split("\n")[1:]] or [""]
+    alike = [line for line in whole if line.count("\t") == width - 1] + ([last] if "\t" in last else [])
+    if 2 * sum(not line[0].isspace() for line in alike) > len(whole):
+        raise csv.Error("the lines that it takes in look like rows")
 
 
 def _cells(line: str) -> list[str] | None:

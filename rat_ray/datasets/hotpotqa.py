@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from rat_ray.datasets.arrays import ArrayReader
 from rat_ray.datasets.benchmark import check_common, fields_of, question_text, with_on_error
-from rat_ray.datasets.contexts import CONTEXT, HotpotCorpusSettings, Names, Paragraph, paragraphs, plain_title, readable
+from rat_ray.datasets.contexts import (
+    CONTEXT,
+    HotpotCorpusSettings,
+    Names,
+    OwnContexts,
+    Paragraph,
+    paragraphs,
+    plain_title,
+    readable,
+)
 from rat_ray.datasets.drafts import Draft, Needed
 from rat_ray.datasets.mapping import load_drafts
 from rat_ray.datasets.problems import Problems
-from rat_ray.datasets.reading import Place, RowError, clean_id, resolve_file, resolve_folder
+from rat_ray.datasets.reading import Place, RowError, clean_id, resolve_file, resolve_files, resolve_folder
 from rat_ray.datasets.source import Source
 
 _FIELDS: Final = ("_id", "question", "answer", "supporting_facts", "context")
@@ -72,9 +81,19 @@ def load(settings: HotpotqaSettings) -> Source:
     folder = resolve_folder(settings.path, "dataset.path")
     source_files(settings)  # a misspelt file is told before the first is read
     corpus = settings.whole_corpus()
-    # Only over the very file of the questions is the first paragraph of a title the one that the corpus names so.
-    own = corpus.format == CONTEXT and corpus.files == [settings.questions]
-    drafts = partial(_drafts, ArrayReader(_questions(settings, folder)), own)
+    questions = _questions(settings, folder)
+    reader = ArrayReader(questions)
+    if corpus.format == CONTEXT:
+        corpus = OwnContexts(
+            **{each.name: getattr(corpus, each.name) for each in fields(corpus)}, questions=questions.resolve()
+        )
+        # Only over the very file of the questions is the first paragraph of a title the one that the corpus names so.
+        own = [path.resolve() for path in resolve_files(folder, corpus.files, "dataset.corpus.files")] == [
+            corpus.questions
+        ]
+        drafts = partial(_drafts, reader, own, not own)
+    else:
+        drafts = partial(_drafts, reader, False, False)
     numbering = CONTEXT if corpus.format == CONTEXT else "hotpotqa"
     return load_drafts(
         settings.name, folder, corpus, drafts, unmapped=settings.unmapped, limit=settings.limit, numbering=numbering
@@ -85,25 +104,33 @@ def _questions(settings: HotpotqaSettings, folder: Path) -> Path:
     return resolve_file(folder, settings.questions, "dataset.questions")
 
 
-def _drafts(reader: ArrayReader, own: bool, problems: Problems) -> Iterator[Draft]:
+def _drafts(reader: ArrayReader, own: bool, by_text: bool, problems: Problems) -> Iterator[Draft]:
+    """own: the corpus is the contexts of this very file. by_text: sentences are known by their texts, not numbers.
+
+    The latter over contexts of several files: a second text under a title has other sentences at the same numbers.
+    """
     names = Names()
     for place, record in reader.records(problems.broken):
         # Before anything else of the row: the corpus has the paragraphs of a row that is skipped, too.
-        ids = {paragraph: names.of(paragraph)[0] for paragraph in readable(record, place)} if own else {}
+        ids = {paragraph: names.of(paragraph)[0] for paragraph in readable(record, place, _reported)} if own else {}
         try:
-            yield _draft(record, place, ids, problems)
+            yield _draft(record, place, ids, by_text, problems)
         except RowError as error:
             problems.broken(error)
 
 
-def _draft(record: Mapping[str, object], place: Place, ids: Mapping[Paragraph, str], problems: Problems) -> Draft:
+def _draft(
+    record: Mapping[str, object], place: Place, ids: Mapping[Paragraph, str], by_text: bool, problems: Problems
+) -> Draft:
     name, text, answered, supporting, _ = fields_of(record, _FIELDS, place, "HotpotQA's answered questions", _HINT)
     question_id = clean_id(name, place, "the question's _id")
     question = question_text(text, place, "question")
     answer = question_text(answered, place, "answer")
     facts = _facts(supporting, place, question_id)
-    context = {paragraph.title: paragraph for paragraph in reversed(paragraphs(record, place, question_id))}
-    needed = [_needed(title, numbers, context.get(title), ids, problems) for title, numbers in facts.items()]
+    context = paragraphs(record, place, question_id)
+    needed = [_needed(title, numbers, _of(context, title, numbers), ids, problems) for title, numbers in facts.items()]
+    if by_text:
+        needed = [piece._replace(sentences=()) if piece.texts else piece for piece in needed]
     return Draft(place, question_id, question, [answer], [needed], "two_hop")
 
 
@@ -128,16 +155,27 @@ def _facts(value: object, place: Place, question_id: str) -> dict[str, list[int]
     return facts
 
 
+def _of(context: Iterable[Paragraph], title: str, numbers: Iterable[int]) -> Paragraph | None:
+    """The paragraph of that title: of several the first that has all of the sentences, if one has, else the first."""
+    titled = [paragraph for paragraph in context if paragraph.title == title]
+    whole = (paragraph for paragraph in titled if max(numbers) < len(paragraph.sentences))
+    return next(whole, titled[0] if titled else None)
+
+
+def _reported(_: RowError) -> None:
+    """A broken context is reported when the question is made."""
+
+
 def _needed(
     title: str, numbers: list[int], paragraph: Paragraph | None, ids: Mapping[Paragraph, str], problems: Problems
 ) -> Needed:
     """The page, by its passage where that is known, else by the sentences, as texts where the question has them."""
     if paragraph is None:
         return Needed(title, sentences=tuple(dict.fromkeys(numbers)))
-    if paragraph in ids:
-        return Needed(title, ids[paragraph])
     there = [number for number in dict.fromkeys(numbers) if number < len(paragraph.sentences)]
     if len(there) < len(set(numbers)):
         problems.notes[_BEYOND] += 1
+    if paragraph in ids:
+        return Needed(title, ids[paragraph])
     texts = tuple(text for number in there if (text := paragraph.sentences[number].strip()))
     return Needed(title, texts=texts, sentences=tuple(there))

@@ -19,6 +19,7 @@ KILT_FILE: Final = "KILT's questions"
 KILT_FIELDS: Final = ("id", "input", "output")
 _QUOTES: Final = str.maketrans("‘’`´“”", "''''\"\"")
 _HINT: Final = "set dataset.evidence to DPR's biencoder-nq-*.json or nq-*_gold_info.json, or to KILT's nq-*-kilt.jsonl"
+_MOST_PARAGRAPHS: Final = 100_000
 
 Sets = list[list[Needed]]
 
@@ -113,7 +114,7 @@ def _provenance(value: object, place: Place, question_id: str) -> Iterator[Neede
     for item in value:
         match item:
             case {"wikipedia_id": str() | int() as page, "title": str(title)} if str(page).strip() and title.strip():
-                yield Needed(title, str(page).strip(), sentences=_paragraphs(item))
+                yield Needed(title, str(page).strip(), sentences=_paragraphs(item, place, question_id))
             case _:
                 # Not the id alone: over another corpus than KILT's it may be that of some other passage.
                 raise RowError(
@@ -122,8 +123,13 @@ def _provenance(value: object, place: Place, question_id: str) -> Iterator[Neede
                 )
 
 
-def _paragraphs(item: Mapping[str, Any]) -> tuple[int, ...]:
+def _paragraphs(item: Mapping[str, Any], place: Place, question_id: str) -> tuple[int, ...]:
     first, last = item.get("start_paragraph_id"), item.get("end_paragraph_id")
     if not isinstance(first, int):
         return ()
-    return tuple(range(first, (last if isinstance(last, int) and last >= first else first) + 1))
+    end = last if isinstance(last, int) and last >= first else first
+    if first < 0 or end - first > _MOST_PARAGRAPHS:
+        raise RowError(
+            place, f"question {question_id!r}: no page has the paragraphs {first} to {end} of its provenance"
+        )
+    return tuple(range(first, end + 1))

@@ -15,9 +15,11 @@ from rat_ray.datasets.benchmark import fields_of, question_text
 from rat_ray.datasets.drafts import Draft
 from rat_ray.datasets.nq_evidence import DPR_FIELDS, DPR_FILE, KILT_FIELDS, KILT_FILE, dpr_positives, kilt_sets
 from rat_ray.datasets.problems import Problems
-from rat_ray.datasets.reading import Place, Reader, RowError, clean_id
+from rat_ray.datasets.reading import Place, Reader, RowError, clean_id, json_object
 
 _SPLIT: Final = re.compile(r"(?<![a-z])(train|dev|test)(?![a-z])")
+_CSV_CELLS: Final = 2
+_LOOKED_AT: Final = 100
 _HINT: Final = "set dataset.questions and dataset.format"
 
 
@@ -34,15 +36,25 @@ def read_questions(path: Path, format: str, split: str, problems: Problems) -> I
 def _detect(path: Path) -> str:
     if array_in(path) == "item":
         return "dpr_json"
-    _, first = next(Reader(path).lines(lambda _: None), (None, "{"))
-    if not first.lstrip("\ufeff ").startswith("{"):
-        return "dpr_csv"
-    for _, record in islice(Reader(path).records(lambda _: None), 1):
+    seen = "dpr_csv"
+    # Not by the first line alone, which may be broken.
+    for place, line in islice(Reader(path).lines(lambda _: None), _LOOKED_AT):
+        if not line.lstrip().startswith("{"):
+            if len(line.split("\t")) == _CSV_CELLS:
+                return "dpr_csv"
+            continue
+        seen = "nq_open"
+        try:
+            record = json_object(line, place)
+        except RowError:
+            continue
         if "input" in record or "output" in record:
             return "kilt"
         if "positive_ctxs" in record:
             return "dpr_json"
-    return "nq_open"
+        if "question" in record:
+            return "nq_open"
+    return seen
 
 
 def _split_of(path: Path) -> str:
@@ -83,7 +95,7 @@ def _csv_row(line: str, place: Place, split: str) -> Draft:
         cells = next(csv.reader([line.rstrip("\r\n")], delimiter="\t"), [])
     except csv.Error as error:
         raise RowError(place, f"broken TSV ({error}): {line.strip()!r:.80}") from error
-    if len(cells) != 2:
+    if len(cells) != _CSV_CELLS:
         raise RowError(
             place, f"expected a question and a list of answers with a tab between them, found {line!r:.80}; {_HINT}"
         )

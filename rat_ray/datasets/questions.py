@@ -52,8 +52,10 @@ def read_questions(path: Path, names: FieldNames, shape: str, problems: Problems
             row = _question(record, place, fields, shape, problems.notes)
             _check_new(row, first_line)
         except RowError as error:
+            fields.reject()
             problems.broken(error)
             continue
+        fields.accept()
         first_line[row.question_id] = place.line
         if row.answers is None:
             problems.notes["questions without accepted answers"] += 1

@@ -7,6 +7,7 @@ import glob
 import gzip
 import io
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -27,7 +28,12 @@ class Place(NamedTuple):
     line: int
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}"
+        return f"{shown(self.path)}:{self.line}"
+
+
+def shown(path: Path) -> str:
+    """A path for messages and tables, which a name that is not UTF-8 must not break."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 class RowError(InputError):
@@ -86,7 +92,7 @@ class Reader:
         """The JSON object of each line; `broken` is called for a line that is none."""
         for place, text in self.lines(broken):
             try:
-                value = _object(text, place)
+                value = json_object(text, place)
             except RowError as error:
                 broken(error)
                 continue
@@ -110,7 +116,8 @@ def open_bytes(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def _object(text: str, place: Place) -> dict[str, object]:
+def json_object(text: str, place: Place) -> dict[str, object]:
+    """The JSON object that a line is. Raises RowError for anything else, and for what no text can hold."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -177,11 +177,21 @@ def test_hidden_files_and_links_are_not_read(folder: Path, tmp_path: Path) -> No
     (tmp_path / "outside.txt").write_text("no")
     (folder / "link.txt").symlink_to(tmp_path / "outside.txt")
     (folder / "circle").symlink_to(folder)
+    (folder / "itself.txt").symlink_to("itself.txt")
+    (folder / "broken.txt").symlink_to("nowhere")
     os.mkfifo(folder / "pipe.txt")
     assert ids(settings_of(folder)) == before
-    assert datasets.load(settings_of(folder)).notes["symbolic links not followed"] == 1
+    assert datasets.load(settings_of(folder)).notes["symbolic links not followed"] == 3
     (tmp_path / "link").symlink_to(folder)  # the folder itself may be one
     assert ids(settings_of(tmp_path / "link")) == before
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "cp1252", "shift_jis"])
+def test_text_in_any_encoding_can_be_read(tmp_path: Path, encoding: str) -> None:
+    write_questions(tmp_path)
+    (tmp_path / "a.txt").write_bytes("One line.".encode(encoding))
+    source = datasets.load(settings_of(tmp_path, encoding=encoding))
+    assert [row["text"] for batch in source.passages() for row in batch.to_pylist()] == ["One line."]
 
 
 # --- ids and digests ----------------------------------------------------------------------------------------------

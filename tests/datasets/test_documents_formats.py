@@ -173,11 +173,21 @@ def test_broken_html_is_read_as_browsers_do() -> None:
         ("<meta http-equiv=Content-Type content='text/html; charset=iso-8859-1'>", "cp1252"),
         ("<meta charset=shift_jis>", "shift_jis"),
         ("<meta charset=unheard-of>", "utf-8"),
+        ("<meta charset=undefined>", "utf-8"),  # what a template in JavaScript leaves, and a codec of Python's
+        ("<meta charset=hex>", "utf-8"),
+        ("<meta charset=rot13>", "utf-8"),
+        ("<meta charset=utf-7>", "utf-8"),
+        ("<meta charset=unicode_escape>", "utf-8"),
+        ("<meta charset=utf-16le>", "utf-8"),
+        ("<meta charset=gb2312>", "gbk"),  # with letters that GB 2312 itself lacks
+        ("<meta charset=euc-kr>", "cp949"),
         ('<?xml version="1.0" encoding="iso-8859-2"?>', "iso-8859-2"),
     ],
 )
 def test_the_encoding_that_html_declares_is_used(head: str, encoding: str) -> None:
-    word = {"cp1252": "Œuvre", "shift_jis": "日本", "iso-8859-2": "Žluť"}.get(encoding, "Œuvre")
+    word = {"cp1252": "Œuvre", "shift_jis": "日本", "iso-8859-2": "Žluť", "gbk": "朱镕基", "cp949": "똠방"}.get(
+        encoding, "Œuvre"
+    )
     assert outline(read_html(f"{head}<p>{word}".encode(encoding), "utf-8", True)) == [("", [word])]
 
 
@@ -252,3 +262,10 @@ def test_a_pdf_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"%PDF-1.7\nnot one")
     with pytest.raises(Unreadable, match="not a PDF that can be read"):
         read_pdf(path)
+
+
+def test_a_pdf_of_nothing_but_lines_like_headers_keeps_them(tmp_path: Path) -> None:
+    write_pdf(tmp_path / "slides.pdf", [["Chapter 1"], ["Chapter 2"], ["Chapter 3"]])
+    document = read_pdf(tmp_path / "slides.pdf")
+    assert [block.text for block in document.sections[0].blocks] == ["Chapter 1", "Chapter 2", "Chapter 3"]
+    assert document.running == 0

@@ -197,6 +197,15 @@ def test_corpora_are_joined_in_the_order_given(tmp_path: Path) -> None:
     assert passages["title"].to_pylist() == [None, None, "Oslo", "Bergen", ""]
 
 
+def test_a_missing_answer_as_pandas_writes_it_is_none(tmp_path: Path) -> None:
+    nan, inf = float("nan"), float("inf")
+    rows = [{"id": "q1", "question": "?", "answers": nan}, {"id": "q2", "question": "?", "answers": [nan, "b", -inf]}]
+    source = datasets.load(write(tmp_path, questions=rows, qrels=None))
+    assert source.questions()["answers"].to_pylist() == [None, ["b"]]
+    assert source.notes["blank entries among accepted answers (dropped)"] == 3
+    assert source.notes["questions without accepted answers"] == 1
+
+
 def test_a_limit_keeps_the_first_and_counts_the_rest(tmp_path: Path) -> None:
     source = datasets.load(replace(write(tmp_path), limit=1))
     assert source.questions()["question_id"].to_pylist() == ["q1"]
@@ -375,6 +384,17 @@ def test_skipping_leaves_out_the_broken_rows_of_every_file_and_lists_them(tmp_pa
     ]
     assert source.notes["broken rows skipped (on_error=skip)"] == 3
     tables.check_table(source.problems(), tables.PROBLEMS, "problems")
+
+
+def test_a_row_that_is_skipped_settles_no_name(tmp_path: Path) -> None:
+    """Of a field that goes by several names, the first row that can be read says which."""
+    bad = [{"id": None, "content": 3, "title": "x"}]
+    questions = [{"question_id": "", "query": "?"}, *QUESTIONS]
+    settings = write(tmp_path, corpus=[*bad, *CORPUS], questions=questions, qrels=None)
+    refused(settings, "questions.jsonl:1", "is empty")
+    source = datasets.load(replace(settings, on_error="skip"))
+    assert (source.num_passages, source.num_questions) == (3, 3)
+    assert source.notes["broken rows skipped (on_error=skip)"] == 2
 
 
 def test_skipping_does_not_hide_a_field_that_is_in_no_row(tmp_path: Path) -> None:

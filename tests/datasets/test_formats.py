@@ -120,12 +120,12 @@ def test_tsv_rows_are_those_of_the_csv_module(tmp_path: Path) -> None:
     cells = [[one, other, str(len(one))] for one in texts for other in texts]
     buffer = io.StringIO()
     csv.writer(buffer, delimiter="\t", lineterminator="\n").writerows(cells)
-    unquoted = ['a"b\t"c\n', '"a"b\tc"\n', '"a""\tb"\tc\n', '"a\n\n"\tb\n']
+    unquoted = ['a"b\tc"\n', '"a"b\tc"\n', '"a""\tb"\tc\n', '"a\n\n"\tb\tc\n']
     text = buffer.getvalue() + "".join(unquoted)
     (tmp_path / "f").write_text(text, newline="")
     read = list(tsv_rows(tmp_path / "f", Problems("x")))
     expected = list(csv.reader(io.StringIO(text, newline=""), delimiter="\t"))
-    expected[-1] = ["a\n", "b"]  # of blank lines in a cell the reader of lines leaves one
+    expected[-1] = ["a\n", "b", "c"]  # of blank lines in a cell the reader of lines leaves one
     assert [row for _, row in read] == expected
     starts = [1]
     for row in read[:-1]:
@@ -146,8 +146,8 @@ def test_tsv_headers_that_are_wrong(tmp_path: Path) -> None:
         ("4\tonly two\n", ("corpus:5", "expected 3 columns as in the header, found 2")),
         ("4\ta\tb\tc\n", ("corpus:5", "found 4")),
         (" \ta\tb\n", ("corpus:5", "the passage id is empty")),
-        ('4\t"never closed\tb\n5\ta\tb\n', ("corpus:5", "a quotation mark is never closed")),
-        ('4\t"' + "never closed " * 20_000 + "\tb\n", ("corpus:5", "is a quotation mark never closed?")),
+        ('4\t"never closed\tb\n', ("corpus:5", "found 2")),
+        ('4\t"' + "never closed " * 20_000 + "\tb\n", ("corpus:5", "field larger than field limit")),
         ("1\ta\tb\n", ("corpus:5", "'1'", "second time", "corpus:2")),
     ],
 )
@@ -159,6 +159,39 @@ def test_tsv_rows_that_are_broken(tmp_path: Path, bad: str, parts: tuple[str, ..
     problems = Problems("x", "skip")
     assert [row[0] for row in rows(replace(settings, on_error="skip"), problems)] == ["1", "2", "3"]
     assert problems.table()["place"].to_pylist() == [f"{tmp_path / 'corpus'}:5"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "lost"),
+    [
+        ('4\t"He said\tB\n', 3),  # to the end of the file
+        ('4\tfoo\t"B\n', 3),  # the same, in the last column: the row would be as wide as the header
+        ('4\tfoo\t"B\n' + '9\t"q" y\tD\n', 1),  # up to another mark, and as wide
+        ('4\t"He said\tB\n9\tx"\n', 1),  # well quoted, but narrower
+        ('4\t"He said\tB\n9\tand left."\tD\n', 1),  # well quoted and as wide, but each line is a row
+        ('4\tfoo\t"B\n9\ta\tC\n"\n', 2),  # the same, up to a line that is none
+    ],
+)
+def test_a_quotation_mark_that_is_never_closed_swallows_no_other_row(tmp_path: Path, bad: str, lost: int) -> None:
+    settings = corpus(tmp_path, TSV + bad + "5\ta\tb\n6\tc\td\n7\te\tf\n")
+    refused(settings, "corpus:5", "is a quotation mark never closed?", f"take in {lost} lines more")
+    problems = Problems("x", "skip")
+    kept = [row[0] for row in rows(replace(settings, on_error="skip"), problems)]
+    assert [name for name in kept if name != "9"] == ["1", "2", "3", "5", "6", "7"]
+    assert "rows of a TSV that go over several lines (quoted)" not in problems.notes
+    assert problems.skipped + len(kept) == 6 + bad.count("\n")
+
+
+def test_rows_of_several_lines_are_read_and_counted(tmp_path: Path) -> None:
+    problems = Problems("x")
+    kept = rows(corpus(tmp_path, TSV + '4\t"a\tb\nc\n\tx\ty"\tT\n5\ta\tb\n'), problems)
+    assert kept[3:] == [("4", "T", "a\tb\nc\n\tx\ty"), ("5", "b", "a")]
+    assert problems.notes == {"rows of a TSV that go over several lines (quoted)": 1}
+
+
+def test_one_sentence_number_twice_on_a_page_is_an_id_twice(tmp_path: Path) -> None:
+    page = {"id": "A", "text": "", "lines": "0\tOne.\n0\tTwo."}
+    refused(corpus(tmp_path, lines([page]), passages="sentences", window=1, stride=1), "'A#0'", "second time")
 
 
 def test_fever_pages(tmp_path: Path) -> None:

@@ -131,13 +131,60 @@ def test_the_paragraphs_of_another_file_can_be_the_corpus() -> None:
     assert column(both[1], "evidence")[THIRD] == [["Quill Island", "Milo Hask"]]
 
 
+def test_another_text_under_the_title_in_another_file_is_no_evidence(tmp_path: Path) -> None:
+    def other(rows: Rows) -> None:
+        rows[1]["context"] = [["Vesper (film)", ["Another text.", "Its second sentence.", "Its third sentence."]]]
+
+    settings = questions(tmp_path, lambda rows: None)
+    rows = rows_of(Path(settings.path) / settings.questions)
+    other(rows)
+    write_rows(Path(settings.path) / "other.json", rows)
+    alone = evidence(settings)
+    assert alone[SECOND] == [["Vesper (film)", "Signal: Red"]]
+    own = str(Path(settings.path) / settings.questions)
+    assert evidence(replace(settings, corpus=HotpotCorpusSettings(files=[settings.questions, "other.json"]))) == alone
+    assert evidence(replace(settings, corpus=HotpotCorpusSettings(files=[own]))) == alone
+    reverse = evidence(replace(settings, corpus=HotpotCorpusSettings(files=["other.json", settings.questions])))
+    assert reverse[SECOND] == [["Vesper (film)#2", "Signal: Red"]]
+
+
+def test_of_two_paragraphs_under_a_title_the_one_with_the_sentence_is_meant(tmp_path: Path) -> None:
+    def second(rows: Rows) -> None:
+        longer = ["One.", "Two.", "Three.", "Four.", "The fifth sentence."]
+        rows[1]["context"] += [["Vesper (film)", longer]]
+        rows[1]["supporting_facts"] = [["Vesper (film)", 4], ["Milo Hask", 0]]
+
+    assert evidence(questions(tmp_path, second))[SECOND] == [["Vesper (film)#2", "Milo Hask"]]
+
+
+@pytest.mark.parametrize("bad", ["no object", {"_id": "z"}, {"_id": "z", "context": [["Title", "no list"]]}])
+def test_a_broken_item_of_another_file_of_paragraphs_is_named_or_skipped(tmp_path: Path, bad: Any) -> None:
+    settings = questions(tmp_path, lambda rows: None)
+    rows = rows_of(Path(settings.path) / settings.questions)
+    write_rows(Path(settings.path) / "other.json", [*rows[:1], bad])
+    two = replace(settings, corpus=HotpotCorpusSettings(files=[settings.questions, "other.json"]))
+    refused(two, "other.json: item 2")
+    source = datasets.load(replace(two, on_error="skip"))
+    assert source.notes[SKIPPED] == 1
+    assert [kind for kind, _, _ in problems(source)].count("skipped") == 1
+    assert sum(batch.num_rows for batch in source.passages()) == source.num_passages
+
+
+def test_a_title_like_the_name_of_a_second_text_is_an_id_twice(tmp_path: Path) -> None:
+    def rename(rows: Rows) -> None:
+        rows[0]["context"] += [["Vesper (film)#2", ["x."]], ["Vesper (film)", ["One."]], ["Vesper (film)", ["Two."]]]
+
+    refused(questions(tmp_path, rename), "'Vesper (film)#2' occurs a second time")
+
+
 def test_a_sentence_number_beyond_the_paragraph_is_counted_and_its_page_counts(tmp_path: Path) -> None:
     settings = questions(
         tmp_path, lambda rows: rows[1].update(supporting_facts=[["Vesper (film)", 9], ["Milo Hask", 0]])
     )
-    assert evidence(settings)[SECOND] == [["Vesper (film)", "Milo Hask"]]
-    source = datasets.load(replace(settings, corpus=SNAPSHOT))
+    own, source = datasets.load(settings), datasets.load(replace(settings, corpus=SNAPSHOT))
+    assert column(own, "evidence")[SECOND] == [["Vesper (film)", "Milo Hask"]]
     assert column(source, "evidence")[SECOND] == [["5", "7"]]
+    assert [count for note, count in own.notes.items() if "beyond their paragraph" in note] == [1]
     assert [count for note, count in source.notes.items() if "beyond their paragraph" in note] == [1]
 
 

@@ -86,9 +86,30 @@ def test_by_passage_id(tmp_path: Path, dpr: CorpusSettings) -> None:
 
 
 def test_an_id_of_another_snapshot_does_not_count(tmp_path: Path, dpr: CorpusSettings) -> None:
-    assert mapped(tmp_path, dpr, Needed(title="bergen", passage_id="3", texts=("whatever",))) == [["3"]]
+    text = "Bergen lies on the coast, of Norway"
+    assert mapped(tmp_path, dpr, Needed(title="bergen", passage_id="3", texts=(text,))) == [["3"]]
     assert mapped(tmp_path, dpr, Needed(title="Bergen", passage_id="1")) == [["3"]]
     assert mapped(tmp_path, dpr, Needed(title="Bergen", passage_id="9")) == [["3"]]
+
+
+def test_an_id_of_another_passage_of_the_page_does_not_count(tmp_path: Path, dpr: CorpusSettings) -> None:
+    """As in a snapshot of another day, cut anew: the title at that number is the same, the text is not."""
+    second = "founded by Harald Hardrada in the year 1040. Oslo is cold."
+    assert mapped(tmp_path, dpr, Needed(title="Oslo", passage_id="2", texts=(second,))) == [["2"]]
+    assert mapped(tmp_path, dpr, Needed(title="Oslo", passage_id="1", texts=(second,))) == [["2"]]
+    reason = why_not(tmp_path, dpr, Needed(title="Oslo", passage_id="1", texts=("It hosted the games of 1952.",)))
+    assert "is not in the text of 'Oslo'" in reason
+
+
+def test_a_page_and_a_passage_of_it_can_both_be_named(tmp_path: Path, pages: CorpusSettings) -> None:
+    """By different questions, too: one does not take the passage from the other."""
+    rows = drafts([[Needed(passage_id="Bergen#0-2")]], [[Needed(passage_id="Bergen")]], [[Needed(passage_id="Oslo")]])
+    windows = replace(pages, stride=2)
+    assert load(tmp_path, windows, rows).questions()["evidence"].to_pylist() == [
+        [["Bergen#0-2"]],
+        [["Bergen#0-2"]],
+        [["Oslo#0-1"], ["Oslo#2-3"], ["Oslo#4-5"]],
+    ]
 
 
 def test_by_title_any_passage_of_the_page_is_enough(tmp_path: Path, dpr: CorpusSettings) -> None:

@@ -219,6 +219,11 @@ def test_a_broken_positive_is_named_or_skipped(positives: Any, parts: tuple[str,
         ({"wikipedia_id": "1"}, ("provenance must be a list",)),
         ([{"title": "Vesper (film)"}], ("a wikipedia_id and a title",)),
         ([{"wikipedia_id": "300103"}], ("a wikipedia_id and a title",)),
+        ([{"wikipedia_id": "1", "title": "A", "start_paragraph_id": -1}], ("no page has the paragraphs -1 to -1",)),
+        (
+            [{"wikipedia_id": "1", "title": "A", "start_paragraph_id": 0, "end_paragraph_id": 10**12}],
+            ("no page has the paragraphs 0 to 1000000000000",),
+        ),
     ],
 )
 def test_a_broken_provenance_is_named(provenance: Any, parts: tuple[str, ...], tmp_path: Path) -> None:
@@ -238,15 +243,36 @@ def test_a_broken_provenance_is_named(provenance: Any, parts: tuple[str, ...], t
         ("who\t['x']\t3", (":2", "a question and a list of answers")),
         ("who\t'x'", (":2", "a list of texts", "'x'")),
         ("who\t[1]", (":2", "a list of texts", "[1]")),
+        ("who\t{[1]: 2}", (":2", "no Python list", "{[1]")),
+        ("who\t['\\ud800']", (":2", "a lone surrogate")),
+        ("wh\ro\t['x']", (":2", "broken TSV (new-line character")),
+        ("who\t[" + "'x'," * 50_000 + "]", (":2", "broken TSV (field larger")),
     ],
 )
 def test_a_broken_line_of_dprs_csv_is_named_or_skipped(line: str, parts: tuple[str, ...], tmp_path: Path) -> None:
     path = Path(copied(tmp_path, "natural_questions"))
     lines = (path / "nq-dev.qa.csv").read_text().splitlines()
-    (path / "nq-dev.qa.csv").write_text("\n".join([lines[0], line, *lines[2:]]))
+    (path / "nq-dev.qa.csv").write_text("\n".join([lines[0], line, *lines[2:]]), newline="")
     settings = replace(NQ, path=str(path), questions="nq-dev.qa.csv")
     refused(settings, "nq-dev.qa.csv", *parts)
     assert list(evidence(replace(settings, on_error="skip"))) == ["dev-1", "dev-3", "dev-4"]
+
+
+@pytest.mark.parametrize(
+    ("file", "bad"),
+    [
+        (file, bad)
+        for file in ("NQ-open.dev.jsonl", "nq-dev.qa.csv", "nq-dev-kilt.jsonl")
+        for bad in ("{broken", "{}", '"x"', "no json", "\0")
+    ],
+)
+def test_a_broken_first_line_does_not_hide_the_format(file: str, bad: str, tmp_path: Path) -> None:
+    path = Path(copied(tmp_path, "natural_questions"))
+    whole = replace(NQ, path=str(path), questions=file, evidence="", without_evidence="unknown")
+    before = datasets.load(whole).num_questions
+    (path / file).write_text(bad + "\n" + (path / file).read_text())
+    source = datasets.load(replace(whole, on_error="skip"))
+    assert (source.num_questions, source.notes[SKIPPED]) == (before, 1)
 
 
 @pytest.mark.parametrize("file", ["NQ-open.dev.jsonl", "nq-dev.qa.csv", "nq-dev-kilt.jsonl", "biencoder-nq-dev.json"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,3 +91,46 @@ def test_names_are_found_packed_or_not_and_folders_mean_their_data(tmp_path: Pat
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"k=empty: the folder .* holds no file named \*\.jsonl"):
         resolve_files(tmp_path, ["empty"], "k")
+
+
+def test_names_that_look_like_globs(tmp_path: Path) -> None:
+    folder = tmp_path / "run[1]"
+    folder.mkdir()
+    for name in ("corpus[1].jsonl", "corpus1.jsonl.gz", "corpus2.jsonl", "a[b].jsonl.gz"):
+        (folder / name).write_bytes(PLAIN)
+
+    def found(name: str) -> list[str]:
+        return [path.name for path in resolve_files(folder, [name], "corpora")]
+
+    assert found("corpus[1].jsonl") == ["corpus[1].jsonl"]
+    assert found("corpus[12].jsonl*") == ["corpus1.jsonl.gz", "corpus2.jsonl"]
+    assert found("a[b].jsonl") == ["a[b].jsonl.gz"]
+    assert found(str(folder / "corpus2.jsonl")) == ["corpus2.jsonl"]
+    with pytest.raises(InputError, match="no file matches"):
+        found("nothing*.jsonl")
+
+
+def test_hidden_files_and_folders_are_no_data(tmp_path: Path) -> None:
+    for name in ("wiki/1.jsonl", "wiki/.1.jsonl", "wiki/.ipynb_checkpoints/1.jsonl", "wiki/b/2.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(PLAIN)
+    found = resolve_files(tmp_path, ["wiki"], "corpora")
+    assert [str(path.relative_to(tmp_path)) for path in found] == ["wiki/1.jsonl", "wiki/b/2.jsonl"]
+
+
+def test_a_folder_where_a_file_is_expected(tmp_path: Path) -> None:
+    (tmp_path / "questions.jsonl").mkdir()
+    with pytest.raises(InputError, match=r"questions\.jsonl is a folder; give the file in it"):
+        resolve_file(tmp_path, "questions.jsonl", "dataset.questions")
+    (tmp_path / "questions.jsonl.gz").write_bytes(PLAIN)
+    assert resolve_file(tmp_path, "questions.jsonl", "dataset.questions").name == "questions.jsonl.gz"
+
+
+def test_a_name_that_is_not_utf_8_can_be_listed(tmp_path: Path) -> None:
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
+    Path(folder).mkdir()
+    path = Path(folder) / "rows.jsonl"
+    path.write_bytes(b"broken\n" + PLAIN)
+    problems = Problems("x", "skip")
+    assert len(list(Reader(path).records(problems.broken))) == len(ROWS)
+    assert problems.table()["place"].to_pylist() == [f"{tmp_path}/caf\\xe9/rows.jsonl:1"]

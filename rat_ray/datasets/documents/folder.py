@@ -54,13 +54,21 @@ def find_documents(folder: Path, include: Globs, exclude: Globs, questions: Path
     """
     found: list[Found] = []
     for path, relative in _walk(folder, ""):
-        if not include.match(relative) or exclude.match_any_head(relative) or path.resolve() == questions:
+        if not include.match(relative) or exclude.match_any_head(relative):
             continue
         if path.is_symlink():
-            notes["symbolic links not followed"] += 1
-        elif path.is_file():
+            if not _leads_to(path, questions):
+                notes["symbolic links not followed"] += 1
+        elif path.is_file() and path.resolve() != questions:
             found.append(Found(path, relative))
     return sorted(found, key=lambda one: one.relative.split("/"))
+
+
+def _leads_to(link: Path, target: Path) -> bool:
+    try:
+        return link.resolve() == target
+    except (OSError, RuntimeError):  # links in a circle: what pathlib raises differs by version
+        return False
 
 
 def _walk(folder: Path, head: str) -> Iterator[tuple[Path, str]]:

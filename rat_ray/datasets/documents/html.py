@@ -36,6 +36,20 @@ _CELLS: Final = frozenset(("td", "th"))
 _DECLARED: Final = re.compile(
     rb"<(?:meta|\?xml)[^>]*?(?:charset|encoding)\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE
 )
+# As browsers do: what calls itself Latin-1 is Windows-1252, and so on.
+_WIDER: Final = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "tis-620": "cp874",
+}
+# What no codec of text changes; the last two are escapes in Python's own and in UTF-7.
+_ASCII: Final = "".join(map(chr, range(32, 127))).replace("\\", "") + "\\u0041+AGE-"
 
 
 def read_html(data: bytes, encoding: str, by_heading: bool) -> Document:
@@ -63,13 +77,11 @@ def _declared(data: bytes) -> str:
     found = _DECLARED.search(data[:2048])
     if found is None:
         return ""
-    name = found[1].decode("ascii")
-    # As browsers do: what calls itself Latin-1 is Windows-1252, and a page that says UTF-16 in ASCII is not.
-    if name.lower() in ("iso-8859-1", "latin1", "latin-1", "us-ascii", "ascii"):
-        return "cp1252"
     try:
-        return "" if name.lower().startswith("utf-16") else codecs.lookup(name).name
-    except LookupError:
+        # A page that says UTF-16 in ASCII is not; nor does every codec of Python make text (hex, undefined).
+        name = codecs.lookup(found[1].decode("ascii")).name
+        return _WIDER.get(name, name) if _ASCII.encode().decode(name) == _ASCII else ""
+    except (LookupError, UnicodeError):
         return ""
 
 

@@ -44,6 +44,8 @@ def read_pdf(path: Path) -> Document:
     pages = [[line.strip() for line in text.split("\n") if line.strip()] for text in texts]
     kept = without_running(pages)
     running = sum(map(len, pages)) - sum(map(len, kept))
+    if not any(kept):  # on pages of one line each headers cannot be told from text
+        kept, running = pages, 0
     blocks = _blocks([line for page in kept for line in page])
     return Document(title, [Section((), blocks)] if blocks else [], blank, running)
 

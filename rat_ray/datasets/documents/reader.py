@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -17,7 +16,7 @@ from rat_ray.datasets.documents.pdf import WithoutText, read_pdf
 from rat_ray.datasets.documents.settings import DocumentsSettings
 from rat_ray.datasets.documents.text import read_text
 from rat_ray.datasets.problems import Problems
-from rat_ray.datasets.reading import Place, RowError
+from rat_ray.datasets.reading import Place, RowError, shown
 from rat_ray.errors import InputError
 
 MARKDOWN: Final = (".md", ".markdown", ".mdown")
@@ -31,8 +30,7 @@ class DocumentPlace(Place):
     __slots__ = ()
 
     def __str__(self) -> str:
-        # A name that is not UTF-8 must not break the message that says so.
-        path = os.fsencode(self.path).decode("utf-8", "backslashreplace")
+        path = shown(self.path)
         return f"{path}, page {self.line}" if self.line else path
 
 

@@ -79,8 +79,8 @@ class DocumentsSettings:
 def _check_encoding(name: str) -> None:
     try:
         codec = codecs.lookup(name)
-        b"a".decode(codec.name)
-    except (LookupError, UnicodeError) as error:
+        "a".encode(codec.name).decode(codec.name)
+    except (LookupError, UnicodeError, TypeError) as error:
         raise InputError(
             f"dataset.encoding={name!r}: Python knows no such encoding of text; give utf-8, cp1252, shift_jis, …"
         ) from error

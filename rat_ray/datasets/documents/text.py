@@ -11,7 +11,13 @@ from rat_ray.datasets.documents.parts import Block, Document, Section, Unreadabl
 
 # Below this many characters lines are taken for a list or verse, not for wrapped prose.
 NARROW: Final = 40
-_BOMS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_BOMS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16's, which it begins with
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
 
 
 def decode(data: bytes, encoding: str) -> str:
@@ -22,6 +28,10 @@ def decode(data: bytes, encoding: str) -> str:
             break
     try:
         text = data.decode(encoding)
+        if encoding != "utf-8":  # UTF-7 and the like can bring in what is no text
+            text.encode()
+    except UnicodeEncodeError as error:
+        raise Unreadable("it holds lone surrogates, which are no text; convert it, or set dataset.encoding") from error
     except UnicodeDecodeError as error:
         name = "UTF-8" if codecs.lookup(encoding).name == "utf-8" else encoding
         line = data.count(b"\n", 0, error.start) + 1
