@@ -184,7 +184,7 @@ def _check_whole(lines: list[str], cells: list[str], width: int) -> None:
     # line is not whole: what follows the mark is in other cells.
     *whole, last = [line for cell in cells for line in cell.rstrip("\n").split("\n")[1:]] or [""]
     alike = [line for line in whole if line.count("\t") == width - 1] + ([last] if "\t" in last else [])
-    if 2 * sum(not line[0].isspace() for line in alike) > len(whole):
+    if width > 1 and 2 * sum(not line[:1].isspace() for line in alike) > len(whole):
         raise csv.Error("the lines that it takes in look like rows")
 
 

@@ -20,6 +20,7 @@ from rat_ray.datasets.wikipedia import CorpusSettings
 from rat_ray.errors import InputError, did_you_mean
 
 _WITHOUT: Final = ("leave_out", "unknown")
+_ALL, _FIRST = "all", "first"
 
 
 def _psgs() -> CorpusSettings:
@@ -34,6 +35,8 @@ class NaturalQuestionsSettings:
     nq-dev-kilt.jsonl in it; format "auto" tells them by their content. evidence: DPR's biencoder-nq-dev.json (each
     positive passage is enough) or nq-test_gold_info.json, or KILT's file, joined to the questions by their text; "":
     what the questions' own file says (DPR's annotated and KILT's do).
+    positives: of DPR's annotated questions, "all" positive passages or the "first", which people marked; most of the
+    others were taken since they hold the answer's words.
     Splits: DPR's train and dev are of the train split of NQ-open, whose dev is DPR's test.
     split: goes into the ids of questions that have none (`dev-17`: the 17th line of the file); "": as the file's name
     says.
@@ -49,6 +52,7 @@ class NaturalQuestionsSettings:
     questions: str = "nq-dev.qa.csv"
     format: str = "auto"
     evidence: str = "biencoder-nq-dev.json"
+    positives: str = _ALL
     split: str = ""
     corpus: CorpusSettings = field(default_factory=_psgs)
     without_evidence: str = "leave_out"
@@ -61,6 +65,7 @@ class NaturalQuestionsSettings:
         check_common(self)
         for key, value, choices in (
             ("format", self.format, ("auto", *FORMATS)),
+            ("positives", self.positives, (_ALL, _FIRST)),
             ("without_evidence", self.without_evidence, _WITHOUT),
         ):
             if value not in choices:
@@ -112,9 +117,10 @@ def _evidence(settings: NaturalQuestionsSettings, folder: Path) -> Path | None:
 def _drafts(
     settings: NaturalQuestionsSettings, questions: Path, evidence: Path | None, problems: Problems
 ) -> Iterator[Draft]:
-    rows = read_questions(questions, settings.format, settings.split, problems)
+    first = settings.positives == _FIRST
+    rows = read_questions(questions, settings.format, settings.split, problems, first)
     if evidence is not None:
-        rows = _joined(list(rows), evidence, problems)
+        rows = _joined(list(rows), evidence, problems, first)
     for row in rows:
         if row.evidence is None and settings.without_evidence == "leave_out":
             problems.left_out["no evidence given (without_evidence=unknown keeps them)"] += 1
@@ -122,10 +128,10 @@ def _drafts(
         yield row
 
 
-def _joined(rows: list[Draft], path: Path, problems: Problems) -> Iterator[Draft]:
+def _joined(rows: list[Draft], path: Path, problems: Problems, first: bool) -> Iterator[Draft]:
     """The questions with the evidence of the file. Raises InputError when the file has none of them."""
     wanted = {question_key(row.question) for row in rows}
-    found = evidence_of(path, wanted, problems)
+    found = evidence_of(path, wanted, problems, first)
     if rows and not found:
         raise InputError(
             f"{path}: none of the {len(rows)} questions is in it, e.g. {rows[0].question!r} ({rows[0].place}); "

@@ -31,16 +31,16 @@ class _Row(NamedTuple):
     read: Callable[[], Sets]
 
 
-def evidence_of(path: Path, wanted: set[str], problems: Problems) -> dict[str, Sets]:
+def evidence_of(path: Path, wanted: set[str], problems: Problems, first: bool = False) -> dict[str, Sets]:
     """Of questions whose `question_key` is wanted, the alternative sets of evidence that the file gives.
 
     path: DPR's annotated questions (each positive passage is a set), DPR's gold passages, or KILT's questions; each row
-    tells which. A broken row goes to `problems.broken`. A question that the file has twice has the evidence of both.
+    tells which. first: see `dpr_positives`. A broken row goes to `problems.broken`. A question that the file has twice has the evidence of both.
     """
     found: dict[str, Sets] = {}
     for place, record in ArrayReader(path).records(problems.broken):
         try:
-            row = _row(record, place)
+            row = _row(record, place, first)
             keys = {question_key(question) for question in row.questions} & wanted
             sets = row.read() if keys else []
         except RowError as error:
@@ -58,8 +58,11 @@ def question_key(question: str) -> str:
     return " ".join(text.split()).rstrip("? ")
 
 
-def dpr_positives(value: object, place: Place) -> Sets:
-    """Each positive passage as a set of its own. Raises RowError for what is none."""
+def dpr_positives(value: object, place: Place, first: bool = False) -> Sets:
+    """Each positive passage as a set of its own. Raises RowError for what is none.
+
+    first: only the first, which people marked; DPR's authors found most of the others by the answer's words.
+    """
     if not isinstance(value, list):
         raise RowError(place, f"positive_ctxs must be a list of passages, found {value!r:.80}")
     found: list[Needed] = []
@@ -71,7 +74,8 @@ def dpr_positives(value: object, place: Place) -> Sets:
                 found.append(Needed(title, passage_id, (text,)))
             case _:
                 raise RowError(place, f"a positive passage must have a title and a text, found {item!r:.80}")
-    return [[needed] for needed in dict.fromkeys(found)]
+    kept = list(dict.fromkeys(found))
+    return [[needed] for needed in (kept[:1] if first else kept)]
 
 
 def kilt_sets(outputs: object, place: Place, question_id: str) -> Sets:
@@ -86,14 +90,14 @@ def kilt_sets(outputs: object, place: Place, question_id: str) -> Sets:
     return list(sets.values())
 
 
-def _row(record: Mapping[str, object], place: Place) -> _Row:
+def _row(record: Mapping[str, object], place: Place, first: bool) -> _Row:
     if "context" in record and "positive_ctxs" not in record:
         return _gold_row(record, place)
     if "input" in record:
         name, text, outputs = fields_of(record, KILT_FIELDS, place, KILT_FILE, _HINT)
         return _Row([question_text(text, place, "question")], lambda: kilt_sets(outputs, place, str(name)))
     text, _, positives = fields_of(record, DPR_FIELDS, place, DPR_FILE, _HINT)
-    return _Row([question_text(text, place, "question")], lambda: dpr_positives(positives, place))
+    return _Row([question_text(text, place, "question")], lambda: dpr_positives(positives, place, first))
 
 
 def _gold_row(record: Mapping[str, object], place: Place) -> _Row:

@@ -23,13 +23,15 @@ _LOOKED_AT: Final = 100
 _HINT: Final = "set dataset.questions and dataset.format"
 
 
-def read_questions(path: Path, format: str, split: str, problems: Problems) -> Iterator[Draft]:
+def read_questions(path: Path, format: str, split: str, problems: Problems, first: bool = False) -> Iterator[Draft]:
     """All questions of the file. format: one of FORMATS, or "auto".
 
     split: for the ids of questions that have none; "": the word train, dev or test in the file's name, or all of it.
-    Evidence is None where the file gives none. A broken row goes to `problems.broken`.
+    Evidence is None where the file gives none. first: see `dpr_positives`. A broken row goes to `problems.broken`.
     """
     kind = _detect(path) if format == "auto" else format
+    if kind == "dpr_json":
+        return _dpr_json(path, split or _split_of(path), problems, first)
     return FORMATS[kind](path, split or _split_of(path), problems)
 
 
@@ -72,11 +74,11 @@ def _nq_open(path: Path, split: str, problems: Problems) -> Iterator[Draft]:
     return _each(Reader(path).records(problems.broken), read, problems)
 
 
-def _dpr_json(path: Path, split: str, problems: Problems) -> Iterator[Draft]:
+def _dpr_json(path: Path, split: str, problems: Problems, first: bool = False) -> Iterator[Draft]:
     def read(record: Mapping[str, object], place: Place) -> Draft:
         text, answers, positives = fields_of(record, DPR_FIELDS, place, DPR_FILE, _HINT)
         question = question_text(text, place, "question")
-        evidence = dpr_positives(positives, place) or None
+        evidence = dpr_positives(positives, place, first) or None
         return Draft(place, f"{split}-{place.line}", question, _answers(answers, place), evidence, "open")
 
     return _each(ArrayReader(path).records(problems.broken), read, problems)

@@ -48,6 +48,17 @@ def test_each_positive_passage_is_enough() -> None:
     assert problems(source) == [("unmapped", "dev-4", "page 'Quill Island' (passage '99') is in no corpus")]
 
 
+def test_of_the_positives_the_first_alone_can_count() -> None:
+    """DPR's authors: the first is the one that people marked, the others were found by the answer's words."""
+    expected = {"dev-1": [["1"]], "dev-2": [["5"]], "dev-3": [["6"]], "dev-4": None}
+    assert evidence(replace(NQ, positives="first")) == expected
+    own = evidence(replace(NQ, questions="biencoder-nq-dev.json", evidence="", positives="first"))
+    assert [sets for sets in own.values() if sets and len(sets) > 1] == []
+    refused(replace(NQ, positives="frist"), "dataset.positives", "did you mean 'first'")
+    kilt = evidence(BY_KILT)
+    assert evidence(replace(BY_KILT, positives="first")) == kilt, "KILT's outputs are all by people"
+
+
 def test_questions_without_evidence_can_stay_with_r_missing() -> None:
     source = datasets.load(replace(NQ, without_evidence="unknown"))
     assert column(source, "evidence")["dev-5"] is None
