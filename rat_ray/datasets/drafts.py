@@ -15,12 +15,14 @@ class Needed(NamedTuple):
     corpus has that title at it; else the title decides.
     texts: sentences or longer; each must stand in the passages. sentences: their numbers on the page from 0 (kilt:
     paragraph numbers as in its provenance), used when the corpus is of the format `numbering`.
+    lost: why the texts of the sentences are not known although they should be; else "". Then only numbers can find it.
     """
 
     title: str = ""
     passage_id: str = ""
     texts: tuple[str, ...] = ()
     sentences: tuple[int, ...] = ()
+    lost: str = ""
 
     def __str__(self) -> str:
         """For messages: what it names."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from rat_ray.datasets.drafts import Draft, Needed
@@ -11,15 +11,16 @@ from rat_ray.datasets.problems import Problems
 from rat_ray.datasets.reading import Reader, RowError
 from rat_ray.datasets.titles import title_key
 
-_NOT_THERE = "evidence sentences that are not in dataset.wiki_pages (known by page only)"
+_NOT_THERE = "evidence sentences whose page is not in dataset.wiki_pages (known by page only)"
 
-Texts = dict[tuple[str, int], str]
+Texts = dict[str, dict[int, str]]
 
 
 def with_texts(drafts: list[Draft], dump: Iterable[Path], problems: Problems) -> Iterator[Draft]:
     """The drafts with the texts of their evidence sentences. dump: files of wiki-pages, gone over once.
 
-    Holds the sentences that the drafts name and nothing else of the dump. One that the dump lacks is counted.
+    Holds the pages that the drafts name and nothing else of the dump. Sentences whose page it lacks are counted. One
+    that the page itself does not have is evidence that cannot be found, as it is where the dump is the corpus.
     """
     wanted = {
         (title_key(piece.title), number)
@@ -28,16 +29,18 @@ def with_texts(drafts: list[Draft], dump: Iterable[Path], problems: Problems) ->
         for piece in needed
         for number in piece.sentences
     }
-    texts = _texts(wanted, dump, problems)
-    if missing := len(wanted - texts.keys()):
+    texts = _texts({key for key, _ in wanted}, dump, problems)
+    if missing := sum(key not in texts for key, _ in wanted):
         problems.notes[_NOT_THERE] += missing
     for draft in drafts:
-        evidence = [[_piece(piece, texts) for piece in needed] for needed in draft.evidence or []]
-        yield draft._replace(evidence=evidence)
+        if not draft.evidence:
+            yield draft
+            continue
+        yield draft._replace(evidence=[[_piece(piece, texts) for piece in needed] for needed in draft.evidence])
 
 
-def _texts(wanted: set[tuple[str, int]], dump: Iterable[Path], problems: Problems) -> Texts:
-    pages = {key for key, _ in wanted}
+def _texts(pages: set[str], dump: Iterable[Path], problems: Problems) -> Texts:
+    """By page and number, the sentences of these pages that have a text."""
     found: Texts = {}
     for path in dump:
         for place, record in Reader(path).records(problems.broken):
@@ -47,12 +50,23 @@ def _texts(wanted: set[tuple[str, int]], dump: Iterable[Path], problems: Problem
                 problems.broken(error)
                 continue
             key = title_key(page.title) if page is not None else ""
-            if page is None or key not in pages:
-                continue
-            found |= {(key, unit.number): unit.text for unit in page.units if (key, unit.number) in wanted}
+            if page is not None and key in pages:
+                found.setdefault(key, {}).update((unit.number, unit.text) for unit in page.units)
     return found
 
 
 def _piece(piece: Needed, texts: Texts) -> Needed:
-    key = title_key(piece.title)
-    return piece._replace(texts=tuple(texts[key, number] for number in piece.sentences if (key, number) in texts))
+    page = texts.get(title_key(piece.title))
+    if page is None:
+        return piece
+    known = tuple(page[number] for number in piece.sentences if number in page)
+    # A number between two sentences is that of a blank line, so nothing needs to hold it.
+    lost = [number for number in piece.sentences if number not in page and not _within(number, page)]
+    if lost or (piece.sentences and not known):
+        numbers = ", ".join(map(str, lost or piece.sentences))
+        return piece._replace(lost=f"sentence {numbers} of {piece.title!r} has no text in dataset.wiki_pages")
+    return piece._replace(texts=known)
+
+
+def _within(number: int, page: Collection[int]) -> bool:
+    return bool(page) and min(page) < number < max(page)

@@ -139,6 +139,8 @@ class Mapper:
                 raise Unmapped(f"no passage of {needed} is among those judged relevant")
         if needed.sentences and self._numbered:
             return by_numbers(held, needed.sentences)
+        if needed.lost:
+            raise Unmapped(needed.lost)
         if needed.texts:
             return self._with_texts(needed, held, by_id)
         if needed.sentences and len(held) > 1:

@@ -35,7 +35,8 @@ def evidence_of(path: Path, wanted: set[str], problems: Problems, first: bool = 
     """Of questions whose `question_key` is wanted, the alternative sets of evidence that the file gives.
 
     path: DPR's annotated questions (each positive passage is a set), DPR's gold passages, or KILT's questions; each row
-    tells which. first: see `dpr_positives`. A broken row goes to `problems.broken`. A question that the file has twice has the evidence of both.
+    tells which. first: see `dpr_positives`. A broken row goes to `problems.broken`. A question that the file has twice
+    has the evidence of both.
     """
     found: dict[str, Sets] = {}
     for place, record in ArrayReader(path).records(problems.broken):

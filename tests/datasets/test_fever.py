@@ -113,7 +113,36 @@ def test_over_another_snapshot_a_page_is_enough_unless_the_dump_gives_the_senten
     assert found["1003"] == [["5", "1"]]
     assert by_text.passages_digest == by_page.passages_digest
     assert [count for note, count in by_text.notes.items() if "any passage counts" in note] == [1], "Lake_Orrin"
-    assert by_text.notes["evidence sentences that are not in dataset.wiki_pages (known by page only)"] == 3
+    assert by_text.notes["evidence sentences whose page is not in dataset.wiki_pages (known by page only)"] == 3
+
+
+@pytest.mark.parametrize(
+    ("numbers", "over_dump", "over_snapshot"),
+    [
+        ([0], [["Oslo#0"]], [["1"]]),
+        ([0, 2], [["Oslo#0", "Oslo#2"]], [["1", "2"]]),
+        ([0, 1], [["Oslo#0"]], [["1"]]),  # a blank line has no text that a passage could hold
+        ([1], None, None),
+        ([9], None, None),
+        ([0, 9], None, None),
+    ],
+)
+def test_a_sentence_that_its_page_lacks_makes_r_missing_over_any_corpus(
+    tmp_path: Path, numbers: list[int], over_dump: Any, over_snapshot: Any
+) -> None:
+    """Not the page as a whole, nor the other sentences alone: R would be 1 too often."""
+    lines = "0\tOslo is the largest city of Norway .\n1\t\n2\tIt has a fjord and many islands .\n3\t"
+    (tmp_path / "wiki-pages").mkdir()
+    write_rows(tmp_path / "wiki-pages" / "wiki-001.jsonl", [{"id": "Oslo", "text": "", "lines": lines}])
+    text = "1\tOslo is the largest city of Norway.\tOslo\n2\tIt has a fjord and many islands.\tOslo\n"
+    (tmp_path / "psgs.tsv").write_text(f"id\ttext\ttitle\n{text}")
+    rows = [[1, 2, "Oslo", number] for number in numbers]
+    write_rows(tmp_path / FEVER.claims, [{"id": 1, "label": "SUPPORTS", "claim": "x", "evidence": [rows]}])
+    dump = CorpusSettings(format="fever", files=["wiki-pages"], passages="sentences", window=1, stride=1)
+    settings = FeverSettings(path=str(tmp_path), corpus=dump)
+    snapshot = CorpusSettings(format="dpr", files=["psgs.tsv"])
+    assert evidence(settings) == evidence(replace(settings, wiki_pages=["wiki-pages"])) == {"1": over_dump}
+    assert evidence(replace(settings, corpus=snapshot, wiki_pages=["wiki-pages"])) == {"1": over_snapshot}
 
 
 def test_over_kilts_pages() -> None:
