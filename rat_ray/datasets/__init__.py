@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from rat_ray import __version__, tables
+from rat_ray import tables
 from rat_ray.datasets import documents, fever, files, hotpotqa, natural_questions, packaged
 from rat_ray.datasets.documents import DocumentsSettings
 from rat_ray.datasets.fever import FeverSettings
@@ -25,6 +25,7 @@ from rat_ray.datasets.source import Source
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.keys import key_of
 from rat_ray.remembered import recall, remembered
+from rat_ray.versions import code_digest
 
 __all__ = [
     "DATASETS",
@@ -104,7 +105,7 @@ def _kind(settings: DatasetSettings) -> DatasetKind:
 
 
 def _about(settings: DatasetSettings) -> str:
-    return json.dumps(["dataset by content", __version__, key_of(settings)], sort_keys=True)
+    return json.dumps(["dataset by content", code_digest(), key_of(settings)], sort_keys=True)
 
 
 def _known(settings: DatasetSettings, facts: str) -> Source:

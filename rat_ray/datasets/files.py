@@ -27,6 +27,8 @@ _UNMAPPED: Final = ("stop", "missing", "drop")
 _MEANINGS: Final = ("all", "any")
 _WITHOUT: Final = ("leave_out", "unknown", "absent")
 
+_ABSENT: Final = ("keep", "leave_out")
+
 Limit = Callable[[list[Question], int], list[Question]]
 
 
@@ -41,7 +43,8 @@ class FilesSettings:
     An `evidence` field in a question's row goes before the qrels: sets of passage ids, or of [title, sentence] pairs as
     FEVER has them. A page is met by any of its passages, or by those of them that the qrels name for the question.
     without_qrels: a question that has no relevant passage is left out (and counted), or its evidence is "unknown"
-    (R missing) or "absent" (R = 0).
+    (R missing) or "absent" (R = 0). absent: a question whose own row says that there is no evidence ([]) is kept
+    (R = 0), or left out: "leave_out", as FEVER's claims without enough information should be.
     limit: keep the first n of the questions that are not left out; 0 keeps all.
     format, passages, window, stride: of the corpora; see `wikipedia.CorpusSettings`.
     unmapped: what happens when a corpus does not have what a question's evidence names: "stop" with an error,
@@ -58,6 +61,7 @@ class FilesSettings:
     qrels: str = "all"
     min_score: int = 1
     without_qrels: str = "leave_out"
+    absent: str = "keep"
     shape: str = ""
     limit: int = 0
     format: str = AUTO
@@ -74,6 +78,7 @@ class FilesSettings:
             raise InputError(f"dataset.name={self.name!r}: use letters, digits, '_', '.', '-', and not digits only")
         _one_of("dataset.qrels", self.qrels, _MEANINGS)
         _one_of("dataset.without_qrels", self.without_qrels, _WITHOUT)
+        _one_of("dataset.absent", self.absent, _ABSENT)
         _one_of("dataset.shape", self.shape, (*SHAPES, ""))
         if self.limit < 0:
             raise InputError(f"dataset.limit={self.limit}: give how many questions to keep, or 0 for all")
@@ -146,6 +151,11 @@ def load_limited(settings: FilesSettings, keep: Limit) -> Source:
         if qrels_path is not None:
             check_known(qrels_path, relevant, lookup.has)
     rows = questions if qrels_path is None else _with_qrels(questions, relevant, settings, problems.left_out)
+    if settings.absent == "leave_out":
+        there = [row for row in rows if row.evidence != []]
+        if len(there) < len(rows):
+            problems.left_out["no evidence, by their own rows"] += len(rows) - len(there)
+        rows = there
     if not rows:
         raise InputError(
             f"{questions_path}: no question is left ({dict(problems.left_out)}); see dataset.without_qrels"

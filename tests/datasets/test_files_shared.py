@@ -127,6 +127,9 @@ def test_fevers_own_sets_that_the_corpus_lacks_are_listed(shared_data: Path) -> 
     rows = zip(questions["answers"].to_pylist(), questions["evidence"].to_pylist(), strict=True)
     absent = [answers for answers, sets in rows if sets == []]
     assert absent == [["NOT ENOUGH INFO"]] * 339
+    fewer = datasets.load(settings(shared_data, "fever", unmapped="missing", absent="leave_out", **more))
+    assert fewer.questions().num_rows == 990 - 339
+    assert fewer.left_out["no evidence, by their own rows"] == 339
 
 
 def test_titles_alone_find_what_the_qrels_name(shared_data: Path) -> None:
