@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from rat_ray.cells import next_row
 from rat_ray.datasets.corpus import Passage, PassageFile
 from rat_ray.datasets.fieldnames import NONE, FieldNames, FieldReader
 from rat_ray.datasets.pages import PAGES, Cut, cut_page
@@ -163,7 +164,7 @@ def _quoted(place: Place, text: str, lines: _Lines, width: int, problems: Proble
             yield line[1]
 
     try:
-        cells = next(csv.reader(following(), delimiter="\t"))
+        cells = next_row(csv.reader(following(), delimiter="\t")) or []
         if taken:
             _check_whole([text, *(line for _, line in taken)], cells, width)
     except csv.Error as error:
@@ -177,7 +178,7 @@ def _quoted(place: Place, text: str, lines: _Lines, width: int, problems: Proble
 
 def _check_whole(lines: list[str], cells: list[str], width: int) -> None:
     """Raises csv.Error unless these lines are one row: quoted without fault, as wide as the first, not several rows."""
-    next(csv.reader(lines, delimiter="\t", strict=True))
+    next_row(csv.reader(lines, delimiter="\t", strict=True))
     if width and len(cells) != width:
         raise csv.Error(f"expected {width} columns as in the header, found {len(cells)}")
     # One passage opens a quotation and a later one closes it, in a file that was written without quoting. The last

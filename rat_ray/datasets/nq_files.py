@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from rat_ray.cells import next_row
 from rat_ray.datasets.arrays import ArrayReader, array_in
 from rat_ray.datasets.benchmark import fields_of, question_text
 from rat_ray.datasets.drafts import Draft
@@ -94,7 +95,7 @@ def _dpr_csv(path: Path, split: str, problems: Problems) -> Iterator[Draft]:
 
 def _csv_row(line: str, place: Place, split: str) -> Draft:
     try:
-        cells = next(csv.reader([line.rstrip("\r\n")], delimiter="\t"), [])
+        cells = next_row(csv.reader([line.rstrip("\r\n")], delimiter="\t")) or []
     except csv.Error as error:
         raise RowError(place, f"broken TSV ({error}): {line.strip()!r:.80}") from error
     if len(cells) != _CSV_CELLS:

@@ -15,12 +15,12 @@ from typing import IO, Protocol, TextIO, cast
 
 import pyarrow as pa
 
+from rat_ray.cells import next_row
 from rat_ray.errors import InputError
 from rat_ray.tables import TRUSTED
 
 _BROKEN = (pa.ArrowInvalid, pa.ArrowTypeError, OSError, EOFError, UnicodeDecodeError, zlib.error)
 _CELL = 64 << 20  # bytes of one row, at most
-csv.field_size_limit(_CELL)
 
 
 class LabelFile(Protocol):
@@ -127,7 +127,7 @@ class CsvLabels:
             reader = csv.reader(file, delimiter=self._delimiter, strict=True)
             start = 1
             try:
-                for cells in reader:
+                while (cells := next_row(reader, _CELL)) is not None:
                     yield reader.line_num, cells
                     start = reader.line_num + 1
             except csv.Error as error:
