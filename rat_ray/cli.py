@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 import rat_ray
 from rat_ray import commands
-from rat_ray.errors import InputError, StageError, did_you_mean, masked
+from rat_ray.errors import InputError, StageError, did_you_mean, did_you_mean_inside, masked
 from rat_ray.naming import swept_suffix
 from rat_ray.outcome import Failed, Outcome, complaint, exit_code, failures, print_failures
 from rat_ray.settings import build, conf_dir
@@ -299,7 +299,8 @@ def _check_key(name: str, known: Mapping[str, Any]) -> None:
         if word not in level:
             where = f"{'.'.join(walked)}: " if walked else ""
             choices = [*level, *([] if walked else commands.groups())]
-            raise InputError(f"{name}: {where}no setting {word!r}{did_you_mean(word, choices)}")
+            groups = {group: inner for group, inner in level.items() if isinstance(inner, Mapping)}
+            raise InputError(f"{name}: {where}no setting {word!r}{did_you_mean_inside(word, choices, groups)}")
         level = level[word]
         walked.append(word)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 # `://` as it is typed or as Hydra escapes it; then what stands before an `@` in the host's place. A key may hold
 # slashes: where what looks like a host goes on with a colon and no port, all up to the last `@` is taken for it.
@@ -46,3 +46,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     if not choices:
         return ""
     return f" (known: {', '.join(choices)})"
+
+
+def did_you_mean_inside(word: str, known: Iterable[str], groups: Mapping[str, Iterable[str]]) -> str:
+    """As `did_you_mean`, unless a group beside has a setting of just this name: then that one."""
+    inside = sorted(f"{group}.{word}" for group, names in groups.items() if word in names)
+    return f" (did you mean {' or '.join(map(repr, inside))}?)" if inside else did_you_mean(word, known)

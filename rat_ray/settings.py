@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, Union
 
-from rat_ray.errors import InputError, did_you_mean
+from rat_ray.errors import InputError, did_you_mean_inside
 
 T = TypeVar("T")
 _MISSING = "???"
@@ -37,7 +37,9 @@ def build(kind: type[T], data: Mapping[str, Any] | None, path: str = "") -> T:
     known = fields_of(kind)
     for name in given:
         if name not in known:
-            raise InputError(f"{_join(path, str(name))}: no such setting{did_you_mean(str(name), known)}")
+            groups = {group: fields_of(inner) for group, inner in known.items() if dataclasses.is_dataclass(inner)}
+            hint = did_you_mean_inside(str(name), known, groups)
+            raise InputError(f"{_join(path, str(name))}: no such setting{hint}")
     values: dict[str, Any] = {}
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
         if not field.init:

@@ -91,6 +91,7 @@ def test_bad_label_files_are_refused_and_nothing_is_written(tmp_path: Path, text
         (["evaluate", "generator.temperature=nan"], "temperature is nan"),
         (["evaluate", "labels.budget=0"], "labels.budget=0"),
         (["evaluate", "labels.config=mine"], "no setting 'config'"),
+        (["evaluate", "retriever=dense", "retriever.dim=64"], "did you mean 'encoder.dim'"),
         (["evaluate", "judge.name=evidence"], "r@evidence is a rule"),
         (["evaluate", "allocation=small", "allocation.configuration=bm25-gemma3_270m_eager"], "did you mean"),
         (["allocate", "run=nowhere"], "nowhere"),

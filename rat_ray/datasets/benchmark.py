@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from rat_ray.datasets.checks import check_limit, check_name
 from rat_ray.datasets.mapping import check_unmapped
 from rat_ray.datasets.problems import check_on_error
 from rat_ray.datasets.reading import Place, RowError
 from rat_ray.datasets.wikipedia import CorpusSettings
-from rat_ray.errors import InputError, did_you_mean
+from rat_ray.errors import did_you_mean
 
 AnyCorpus = TypeVar("AnyCorpus", bound=CorpusSettings)
 
@@ -36,20 +36,13 @@ def check_common(settings: Common) -> None:
     check_name(settings.name)
     check_unmapped(settings.unmapped)
     check_on_error("dataset.on_error", settings.on_error)
-    if settings.limit < 0:
-        raise InputError(f"dataset.limit={settings.limit}: give how many questions to keep, or 0 for all")
+    check_limit(settings.limit)
     settings.corpus.validate()
 
 
 def with_on_error(corpus: AnyCorpus, on_error: str) -> AnyCorpus:
     """The corpus settings with the dataset's own on_error: "skip" in either place means all files of the dataset."""
     return replace(corpus, on_error=on_error) if on_error == "skip" else corpus
-
-
-def check_name(name: str) -> None:
-    """Raises InputError for a name that cannot be part of a configuration's name."""
-    if not re.fullmatch(r"[A-Za-z0-9_.-]+", name) or name.isdigit():
-        raise InputError(f"dataset.name={name!r}: use letters, digits, '_', '.', '-', and not digits only")
 
 
 def fields_of(

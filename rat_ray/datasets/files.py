@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from rat_ray.datasets.checks import check_choice, check_limit, check_name
 from rat_ray.datasets.drafts import Needed
 from rat_ray.datasets.fieldnames import FieldNames
 from rat_ray.datasets.lookup import Lookup
@@ -19,7 +19,7 @@ from rat_ray.datasets.questions import SHAPES, Question, check_evidence, read_qu
 from rat_ray.datasets.reading import resolve_file, resolve_files, resolve_folder
 from rat_ray.datasets.source import Source
 from rat_ray.datasets.wikipedia import AUTO, CorpusSettings
-from rat_ray.errors import InputError, did_you_mean
+from rat_ray.errors import InputError
 
 _QUESTIONS: Final = "questions.jsonl"
 _QRELS: Final = "qrels.tsv"
@@ -74,14 +74,12 @@ class FilesSettings:
 
     def validate(self) -> None:
         """Raises InputError for a value that cannot be meant."""
-        if not re.fullmatch(r"[A-Za-z0-9_.-]+", self.name) or self.name.isdigit():
-            raise InputError(f"dataset.name={self.name!r}: use letters, digits, '_', '.', '-', and not digits only")
-        _one_of("dataset.qrels", self.qrels, _MEANINGS)
-        _one_of("dataset.without_qrels", self.without_qrels, _WITHOUT)
-        _one_of("dataset.absent", self.absent, _ABSENT)
-        _one_of("dataset.shape", self.shape, (*SHAPES, ""))
-        if self.limit < 0:
-            raise InputError(f"dataset.limit={self.limit}: give how many questions to keep, or 0 for all")
+        check_name(self.name)
+        check_choice("dataset.qrels", self.qrels, _MEANINGS)
+        check_choice("dataset.without_qrels", self.without_qrels, _WITHOUT)
+        check_choice("dataset.absent", self.absent, _ABSENT)
+        check_choice("dataset.shape", self.shape, (*SHAPES, ""))
+        check_limit(self.limit)
         if self.min_score < 1:
             raise InputError(f"dataset.min_score={self.min_score}: a score of 0 means 'not relevant'; give 1 or more")
         check_unmapped(self.unmapped, _UNMAPPED)
@@ -152,7 +150,7 @@ def load_limited(settings: FilesSettings, keep: Limit) -> Source:
             check_known(qrels_path, relevant, lookup.has)
     rows = questions if qrels_path is None else _with_qrels(questions, relevant, settings, problems.left_out)
     if settings.absent == "leave_out":
-        there = [row for row in rows if row.evidence != []]
+        there = [row for row in rows if not (row.nested and row.evidence == [])]
         if len(there) < len(rows):
             problems.left_out["no evidence, by their own rows"] += len(rows) - len(there)
         rows = there
@@ -200,8 +198,3 @@ def _with_qrels(
         else:
             kept.append(row._replace(evidence=None if settings.without_qrels == "unknown" else []))
     return kept
-
-
-def _one_of(key: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InputError(f"{key}={value!r}: unknown{did_you_mean(value, [choice for choice in choices if choice])}")

@@ -12,7 +12,7 @@ from rat_ray.datasets.benchmark import check_common, with_on_error
 from rat_ray.datasets.drafts import Draft
 from rat_ray.datasets.mapping import load_drafts
 from rat_ray.datasets.nq_evidence import evidence_of, question_key
-from rat_ray.datasets.nq_files import FORMATS, read_questions
+from rat_ray.datasets.nq_files import QUESTION_FORMATS, read_questions
 from rat_ray.datasets.problems import Problems
 from rat_ray.datasets.reading import resolve_file, resolve_folder
 from rat_ray.datasets.source import Source
@@ -64,7 +64,7 @@ class NaturalQuestionsSettings:
         """Raises InputError for a value that cannot be meant."""
         check_common(self)
         for key, value, choices in (
-            ("format", self.format, ("auto", *FORMATS)),
+            ("format", self.format, ("auto", *QUESTION_FORMATS)),
             ("positives", self.positives, (_ALL, _FIRST)),
             ("without_evidence", self.without_evidence, _WITHOUT),
         ):

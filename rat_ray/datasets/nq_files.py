@@ -13,6 +13,7 @@ from typing import Final
 from rat_ray.cells import next_row
 from rat_ray.datasets.arrays import ArrayReader, array_in
 from rat_ray.datasets.benchmark import fields_of, question_text
+from rat_ray.datasets.checks import is_text
 from rat_ray.datasets.drafts import Draft
 from rat_ray.datasets.nq_evidence import DPR_FIELDS, DPR_FILE, KILT_FIELDS, KILT_FILE, dpr_positives, kilt_sets
 from rat_ray.datasets.problems import Problems
@@ -25,7 +26,7 @@ _HINT: Final = "set dataset.questions and dataset.format"
 
 
 def read_questions(path: Path, format: str, split: str, problems: Problems, first: bool = False) -> Iterator[Draft]:
-    """All questions of the file. format: one of FORMATS, or "auto".
+    """All questions of the file. format: one of QUESTION_FORMATS, or "auto".
 
     split: for the ids of questions that have none; "": the word train, dev or test in the file's name, or all of it.
     Evidence is None where the file gives none. first: see `dpr_positives`. A broken row goes to `problems.broken`.
@@ -33,7 +34,7 @@ def read_questions(path: Path, format: str, split: str, problems: Problems, firs
     kind = _detect(path) if format == "auto" else format
     if kind == "dpr_json":
         return _dpr_json(path, split or _split_of(path), problems, first)
-    return FORMATS[kind](path, split or _split_of(path), problems)
+    return QUESTION_FORMATS[kind](path, split or _split_of(path), problems)
 
 
 def _detect(path: Path) -> str:
@@ -135,21 +136,12 @@ def _answers(value: object, place: Place) -> list[str]:
     """Texts, each once. Raises RowError for anything else, and for none."""
     if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
         raise RowError(place, f"the answers must be a list of texts that is not empty, found {value!r:.80}")
-    if not all(_encodes(item) for item in value):
+    if not all(is_text(item) for item in value):
         raise RowError(place, f"a lone surrogate (\\ud800 to \\udfff) is not text: {value!r:.80}")
     kept = list(dict.fromkeys(item for item in value if item.strip()))
     if not kept:
         raise RowError(place, f"the answers are all blank: {value!r:.80}")
     return kept
-
-
-def _encodes(text: str) -> bool:
-    """Whether it is text; an escape in a Python list may bring in what is none."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _each(
@@ -164,7 +156,7 @@ def _each(
             problems.broken(error)
 
 
-FORMATS: Final[Mapping[str, Callable[[Path, str, Problems], Iterator[Draft]]]] = {
+QUESTION_FORMATS: Final[Mapping[str, Callable[[Path, str, Problems], Iterator[Draft]]]] = {
     "nq_open": _nq_open,
     "dpr_csv": _dpr_csv,
     "dpr_json": _dpr_json,

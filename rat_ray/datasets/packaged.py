@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from rat_ray.datasets import files
+from rat_ray.datasets.checks import check_limit
 from rat_ray.datasets.files import FilesSettings, load_limited
 from rat_ray.datasets.questions import Question
 from rat_ray.datasets.source import Source
-from rat_ray.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,7 @@ class DemoSettings:
 
     def validate(self) -> None:
         """Raises InputError for a negative limit."""
-        if self.limit < 0:
-            raise InputError(f"dataset.limit={self.limit}: give how many questions to keep, or 0 for all")
+        check_limit(self.limit)
 
     @property
     def corpus_settings(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, cast
 
+from rat_ray.datasets.checks import is_text
 from rat_ray.errors import InputError, did_you_mean
 
 # A folder given as a corpus means the files below it whose names end like this, compressed or not.
@@ -100,7 +101,8 @@ class Reader:
 
     def _damaged(self, number: int, error: Exception) -> InputError:
         return InputError(
-            f"{self.path}: the compressed data break off or are damaged after line {number} ({error}); fetch it again"
+            f"{self.path}: the compressed data break off or are damaged somewhere after line {number} ({error}); "
+            "fetch it again"
         )
 
 
@@ -125,17 +127,9 @@ def json_object(text: str, place: Place) -> dict[str, object]:
     if not isinstance(value, dict):
         raise RowError(place, f"expected a JSON object with fields, found {_excerpt(text)}")
     # A lone surrogate is legal in JSON and not in Arrow or UTF-8; only an escape can bring one in.
-    if ("\\ud" in text or "\\uD" in text) and not _encodes(value):
+    if ("\\ud" in text or "\\uD" in text) and not is_text(value):
         raise RowError(place, f"a lone surrogate (\\ud800 to \\udfff) is not text: {_excerpt(text)}")
     return value
-
-
-def _encodes(value: object) -> bool:
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _excerpt(text: str, width: int = 80) -> str:

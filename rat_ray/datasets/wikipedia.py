@@ -6,13 +6,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from rat_ray.datasets.checks import check_choice
 from rat_ray.datasets.corpus import Corpus
 from rat_ray.datasets.fieldnames import FieldNames
 from rat_ray.datasets.formats import FORMATS, open_files
 from rat_ray.datasets.pages import Cut
 from rat_ray.datasets.problems import check_on_error
 from rat_ray.datasets.reading import resolve_file, resolve_files
-from rat_ray.errors import InputError, did_you_mean
+from rat_ray.errors import InputError
 
 AUTO: Final = "auto"
 PASSAGES: Final = ("page", "introduction", "sentences")
@@ -44,8 +45,8 @@ class CorpusSettings:
 
     def validate(self) -> None:
         """Raises InputError for a value that cannot be meant."""
-        _one_of("corpus.format", self.format, (AUTO, *FORMATS))
-        _one_of("corpus.passages", self.passages, PASSAGES)
+        check_choice("corpus.format", self.format, (AUTO, *FORMATS))
+        check_choice("corpus.passages", self.passages, PASSAGES)
         if self.window < 1:
             raise InputError(f"corpus.window={self.window}: give how many sentences a passage holds, 1 or more")
         if not 1 <= self.stride <= self.window:
@@ -80,8 +81,3 @@ class CorpusSettings:
         cut = Cut(self.passages, self.window, self.stride)
         files = resolve_files(folder, self.files, "dataset.corpus.files")
         return Corpus(open_files(files, self.format, cut, self.fields), self.on_error)
-
-
-def _one_of(key: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InputError(f"{key}={value!r}: unknown{did_you_mean(value, choices)}")

@@ -21,7 +21,7 @@ from rat_ray.retrieve.bm25_tokens import WORDS_FILE, Bm25Tokens
 from rat_ray.retrieve.bm25_words import Bm25Words, Dictionary
 from rat_ray.retrieve.hits import META_FILE, Folders, check_at_least, check_meta
 from rat_ray.retrieve.steps import Step
-from rat_ray.retrieve.words import Tokenizer, check_words
+from rat_ray.retrieve.words import Tokenizer, check_words, stemmer_version
 
 METHODS: Final = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 
@@ -62,6 +62,7 @@ class Bm25Settings:
             "kind": self.kind,
             "tokens": self.tokens,
             "stemmer": self.stemmer,
+            "stemmer_version": stemmer_version() if self.stemmer else "",
             "stopwords": self.stopwords,
             "title": self.title,
         }

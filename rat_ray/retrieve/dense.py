@@ -72,11 +72,14 @@ def open_shards(settings: DenseSettings, folders: Mapping[str, list[Path]]) -> l
     beside = folders.get("vectors", folders["index"]) if settings.index != "flat" else folders["index"]
     if len(beside) != len(metas):
         raise StageError(f"{len(metas)} shards of the index, but {len(beside)} of vectors")
-    for folder, meta in zip(beside, metas, strict=True) if settings.search_inputs() else ():
+    lengths = [meta.get("longest", 1.0) for meta in metas]
+    for place, (folder, meta) in enumerate(zip(beside, metas, strict=True)) if settings.search_inputs() else ():
         vectors = check_meta(folder, keys["vectors"])
         if (vectors["passages"], vectors["vectors"]) != (meta["passages"], meta["vectors"]):
             raise StageError(f"{folder}: not the vectors that the index was made from; they have other numbers")
-    return [_open_shard(settings, index, vectors) for index, vectors in zip(folders["index"], beside, strict=True)]
+        lengths[place] = vectors.get("longest", 1.0)
+    shards = [_open_shard(settings, index, vectors) for index, vectors in zip(folders["index"], beside, strict=True)]
+    return [shard._replace(longest=longest) for shard, longest in zip(shards, lengths, strict=True)]
 
 
 def _open_shard(settings: DenseSettings, folder: Path, vectors: Path) -> Shard:

@@ -20,7 +20,7 @@ from rat_ray.retrieve.faiss_index import Find, Positions
 from rat_ray.retrieve.hits import Hits, rank
 
 MARGIN: Final = 16  # more than is kept, so that rounding cannot push out what belongs there
-TOLERANCE: Final = 1e-5  # of a proposed score, relative to the last one that is kept where that is above 1
+TOLERANCE: Final = 1e-5  # of a proposed score, relative to the greatest that the vectors' lengths allow, and to 1
 GPU_TOLERANCE: Final = 1e-3  # GPUs may multiply with fewer bits
 BLOCK: Final = 32  # questions whose candidates are scored at once
 
@@ -30,13 +30,14 @@ Scores = npt.NDArray[np.float64]
 class Shard(NamedTuple):
     """find: FAISS's search. rows: (size, dim), the stored vectors, memory-mapped; None where proposed scores count.
 
-    keepalive: what FAISS only has pointers to.
+    keepalive: what FAISS only has pointers to. longest: the length of the longest vector.
     """
 
     passage_ids: pa.Array
     find: Find
     rows: npt.NDArray[Any] | None
     keepalive: Any = None
+    longest: float = 1.0
 
 
 class _Found(NamedTuple):
@@ -59,6 +60,7 @@ class Search:
         self._keep = keep
         self._margin = keep if gpu else MARGIN
         self._tolerance = GPU_TOLERANCE if gpu else TOLERANCE
+        self._longest = max((shard.longest for shard in self._shards), default=1.0)
 
     def __call__(self, vectors: Vectors, depth: int) -> list[Hits]:
         """Per vector the `depth` best passages; none for a vector of zeros."""
@@ -98,7 +100,7 @@ class Search:
             scores_of.append(scores)
             positions_of.append(np.where(positions < 0, -1, positions + start))
         scores, positions = np.hstack(scores_of), np.hstack(positions_of)
-        cut = self._cut(scores)
+        cut = self._cut(scores, np.linalg.norm(vectors, axis=1) * self._longest)
         whole = (last == -np.inf) | (last < cut)
         if scores.shape[1] > wanted:
             whole &= ((scores >= cut[:, None]) & np.isfinite(scores)).sum(axis=1) <= wanted
@@ -107,11 +109,13 @@ class Search:
             positions = np.take_along_axis(positions, chosen, axis=1)
         return _Found(np.where(scores >= cut[:, None], scores, -np.inf), positions, whole)
 
-    def _cut(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def _cut(self, scores: npt.NDArray[np.float32], greatest: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         if scores.shape[1] <= self._keep:
             return np.full(len(scores), -np.inf, np.float32)
         least = np.partition(scores, -self._keep, axis=1)[:, -self._keep]
-        allowed = self._tolerance * np.maximum(1, np.abs(np.where(np.isfinite(least), least, 1)))
+        # A sum's rounding error goes with its terms, and these may be large where the sum is small.
+        greatest = np.maximum(greatest, np.abs(np.where(np.isfinite(least), least, 1)))
+        allowed = self._tolerance * np.maximum(1, greatest)
         return (least - allowed).astype(np.float32)
 
     def _best(self, vectors: Vectors, found: _Found, rows: Positions, depth: int) -> list[Hits]:

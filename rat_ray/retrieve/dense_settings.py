@@ -14,6 +14,7 @@ from rat_ray.retrieve.hits import check_at_least
 from rat_ray.retrieve.steps import Step
 
 INDEXES: Final = ("flat", "ivfpq", "hnsw")
+LARGEST: Final = 2**31 - 1  # FAISS's int
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class IvfPqSettings:
     def validate(self) -> None:
         """Raises InputError for numbers out of range."""
         for name, least in (("nlist", 0), ("m", 1), ("bits", 1), ("train_size", 0), ("seed", 0), ("nprobe", 1)):
-            check_at_least(f"retriever.ivfpq.{name}", getattr(self, name), least)
+            check_at_least(f"retriever.ivfpq.{name}", getattr(self, name), least, LARGEST)
         if self.bits > 12:
             raise InputError(f"retriever.ivfpq.bits={self.bits}: must be at most 12; 8 is usual")
 
@@ -53,7 +54,7 @@ class HnswSettings:
     def validate(self) -> None:
         """Raises InputError for numbers out of range."""
         for name, least in (("m", 2), ("ef_construction", 1), ("ef_search", 1)):
-            check_at_least(f"retriever.hnsw.{name}", getattr(self, name), least)
+            check_at_least(f"retriever.hnsw.{name}", getattr(self, name), least, LARGEST)
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,12 @@ class DenseSettings:
             raise InputError(f"retriever.rescore=false: only for index: ivfpq; the scores of {self.index} are exact")
         for group in (self.encoder, self.ivfpq, self.hnsw):
             group.validate()
-        if self.index == "ivfpq" and self.encoder.dim:
-            check_divides(self.ivfpq.m, self.encoder.dim)
+        self.check_dim(self.encoder.dim or encoders.DIMS.get(self.encoder.kind, 0))
+
+    def check_dim(self, dim: int) -> None:
+        """Raises InputError where vectors of this dim cannot be quantised as asked for. 0: not known yet."""
+        if self.index == "ivfpq" and dim:
+            check_divides(self.ivfpq.m, dim)
 
     def resolved(self) -> DenseSettings:
         """With the encoder's weights pinned, so that a worker on a machine with others fails."""

@@ -46,16 +46,19 @@ class EncodePassages:
     def __init__(self, settings: DenseSettings, inputs: Mapping[str, Any]) -> None:
         self._settings = settings
         self._encoder = open_encoder(settings.encoder)
+        settings.check_dim(self._encoder.dim)  # now, not after hours of encoding
 
     def __call__(self, rows: Mapping[str, pa.Table], folder: Path) -> int:
         passages, settings = rows["passages"], self._settings
         writer = FlatWriter(self._encoder.dim, settings.dtype, passages.num_rows)
         ids: list[pa.ChunkedArray] = []
+        longest = 0.0
         for start in range(0, passages.num_rows, BLOCK):
             block = passages.slice(start, BLOCK)
             vectors = self._encoder.encode_passages(passage_texts(block, settings.title))
             has_text = vectors.any(axis=1)
             writer.add(vectors[has_text])
+            longest = max(longest, float(np.linalg.norm(vectors, axis=1).max()))
             ids.append(block.column("passage_id").filter(pa.array(has_text)))
         writer.save(folder)
         write_ids(folder, pa.chunked_array([chunk for part in ids for chunk in part.chunks], pa.string()))
@@ -66,6 +69,7 @@ class EncodePassages:
             vectors=writer.size,
             without_text=passages.num_rows - writer.size,
             dim=self._encoder.dim,
+            **({} if settings.encoder.normalise else {"longest": longest}),
         )
         return int(passages.num_rows)
 

@@ -105,7 +105,9 @@ def check_meta(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     return meta
 
 
-def check_at_least(key: str, value: float, smallest: float) -> None:
-    """Raises InputError for a number that is too small, or none."""
+def check_at_least(key: str, value: float, smallest: float, largest: float = float("inf")) -> None:
+    """Raises InputError for a number that is too small, too large, or none."""
     if not smallest <= value < float("inf"):
         raise InputError(f"{key}={value}: must be at least {smallest:g}")
+    if value > largest:
+        raise InputError(f"{key}={value}: must be at most {largest}")

@@ -14,6 +14,7 @@ occurs; otherwise
 
 from __future__ import annotations
 
+import importlib.metadata
 import logging
 import re
 import sys
@@ -167,6 +168,15 @@ def load_bm25s() -> Any:
         raise MissingExtraError("bm25s", "local") from error
     logging.getLogger("bm25s").setLevel(logging.WARNING)  # it asks for DEBUG, and would fill everybody's log
     return bm25s
+
+
+@lru_cache(maxsize=1)
+def stemmer_version() -> str:
+    """Whose stems they are: Snowball's rules change. Raises MissingExtraError."""
+    try:
+        return importlib.metadata.version("PyStemmer")
+    except importlib.metadata.PackageNotFoundError as error:
+        raise MissingExtraError("PyStemmer", "local") from error
 
 
 def load_stemmer(language: str) -> Any:

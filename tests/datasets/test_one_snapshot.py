@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import yaml
 from rat_ray import datasets
 from rat_ray.datasets import DATASETS, FeverSettings, HotpotqaSettings, NaturalQuestionsSettings, Source
 from rat_ray.datasets.contexts import HotpotCorpusSettings
+from rat_ray.datasets.fieldnames import FieldNames
 from rat_ray.datasets.problems import UNKNOWN
 from rat_ray.datasets.wikipedia import CorpusSettings
 from rat_ray.settings import build, conf_dir, fields_of
@@ -95,3 +97,33 @@ def test_a_dataset_is_known_again_with_its_problems(tmp_path: Path, monkeypatch:
     assert (again.digest, again.left_out, again.notes) == (first.digest, first.left_out, first.notes)
     assert again.problems() == first.problems()
     assert again.questions() == first.questions()
+
+
+CHANGED = {
+    "format": "dpr",
+    "files": ["other.tsv"],
+    "passages": "sentences",
+    "window": 5,
+    "stride": 2,
+    "fields": FieldNames(title="heading"),
+    "on_error": "skip",
+}
+
+
+def test_whatever_decides_the_passages_tells_corpora_apart() -> None:
+    """Datasets whose settings say the same share the passages of a sweep: a field left out would mix two corpora."""
+    same = CorpusSettings(files=["a.tsv"])
+    assert set(CHANGED) | {"redirects"} == {field.name for field in dataclasses.fields(CorpusSettings)}
+    for name, value in CHANGED.items():
+        assert replace(same, **{name: value}).about("data") != same.about("data"), name
+    assert replace(same, redirects="r.tsv").about("data") == same.about("data"), "they decide the evidence"
+
+
+def test_one_file_from_two_folders_is_one_corpus(tmp_path: Path) -> None:
+    near, far = CorpusSettings(files=["psgs.tsv"]), CorpusSettings(files=["../nq/psgs.tsv"])
+    assert near.about(str(tmp_path / "nq")) == far.about(str(tmp_path / "fever"))
+    (tmp_path / "elsewhere" / "fever").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "fever")
+    # Through the link, `..` is another folder than the link's own.
+    assert near.about(str(tmp_path / "nq")) != far.about(str(tmp_path / "link"))
+    assert near.about(str(tmp_path / "elsewhere" / "nq")) == far.about(str(tmp_path / "link"))

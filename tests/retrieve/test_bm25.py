@@ -15,11 +15,11 @@ import yaml
 
 from rat_ray import datasets
 from rat_ray.datasets import FilesSettings
-from rat_ray.errors import InputError
+from rat_ray.errors import InputError, StageError
 from rat_ray.retrieve.bm25 import METHODS, Bm25Retrieve, Bm25Settings
 from rat_ray.retrieve.words import Tokenizer
 from tests.retrieve.corpora import made_up, made_up_questions, passages_table, questions_table, search
-from tests.retrieve.stepping import build
+from tests.retrieve.stepping import build, run_steps
 
 SHIFTED = ("bm25l", "bm25+")  # a passage has something for words that it does not hold
 SMALL = passages_table(
@@ -198,6 +198,18 @@ def test_the_keys_of_the_steps() -> None:
     for change in ({"k1": 1.0}, {"b": 0.5}, {"method": "atire"}):
         assert keys(**change)[:-1] == keys()[:-1], "tokens and words serve again"
         assert keys(**change)[-1] != keys()[-1]
+
+
+def test_another_release_of_the_stemmer_is_another_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rules change from release to release: questions must not be stemmed otherwise than the passages were."""
+    settings = Bm25Settings()
+    key = settings.steps()[0].key
+    made = run_steps(settings, tmp_path, made_up(20))
+    monkeypatch.setattr("rat_ray.retrieve.bm25.stemmer_version", lambda: "2.2.0")
+    assert settings.steps()[0].key != key
+    assert replace(settings, stemmer="").steps()[0].key == {**key, "stemmer": "", "stemmer_version": ""}
+    with pytest.raises(StageError, match="stemmer_version differ"):
+        Bm25Retrieve(settings, {"index": made["index"], "words": made["words"]})
 
 
 def test_conf_holds_the_defaults() -> None:

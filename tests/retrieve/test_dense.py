@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +22,7 @@ from rat_ray.datasets import FilesSettings
 from rat_ray.errors import InputError, StageError
 from rat_ray.keys import key_of
 from rat_ray.retrieve.dense import DenseRetrieve, DenseSettings, IvfPqSettings
-from rat_ray.retrieve.encoders import EncoderSettings, open_encoder
+from rat_ray.retrieve.encoders import EncoderSettings, Vectors, open_encoder
 from rat_ray.retrieve.hits import passage_texts
 from tests.retrieve.corpora import made_up, made_up_questions, passages_table, questions_table, search
 from tests.retrieve.stepping import FolderInput, build, run_steps
@@ -41,11 +42,49 @@ def check_against_dot_product(found: pa.Table, passages: pa.Table, questions: pa
         np.testing.assert_allclose(row["scores"], scores[order], atol=1e-12)
 
 
+class Fixed:
+    """An encoder with these vectors, in the order of the passages' ids."""
+
+    def __init__(self, stored: Vectors, asked: Vectors) -> None:
+        self.stored, self.asked, self.dim = stored, asked, stored.shape[1]
+
+    def encode_passages(self, texts: Sequence[str]) -> Vectors:
+        return self.stored[[int(text[1:]) for text in texts]]
+
+    def encode_questions(self, texts: Sequence[str]) -> Vectors:
+        return self.asked[: len(texts)]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_the_flat_index_equals_a_dot_product(tmp_path: Path, dtype: str) -> None:
     passages, questions = made_up(400), made_up_questions(50)
     worker = build(DenseSettings(depth=10, dtype=dtype), DenseRetrieve, tmp_path, passages)
     check_against_dot_product(search(worker, questions), passages, questions, dtype)
+
+
+def test_long_vectors_are_ranked_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`normalise: false`: FAISS's rounding grows with the vectors' lengths, however small their products are."""
+    draw = np.random.default_rng(1)
+    axis = draw.standard_normal(64)
+    axis /= np.linalg.norm(axis)
+    stored = 1000 * (axis + 1e-7 * draw.standard_normal((5_000, 64)))
+    asked = draw.standard_normal((100, 64))
+    asked -= np.outer(asked @ axis, axis)  # nearly orthogonal to all
+    asked *= 1000 / np.linalg.norm(asked, axis=1, keepdims=True)
+    vectors = Fixed(stored.astype(np.float32), asked.astype(np.float32))
+    for module in ("dense", "dense_steps"):
+        monkeypatch.setattr(f"rat_ray.retrieve.{module}.open_encoder", lambda _: vectors)
+    ids = [f"p{row:05d}" for row in range(len(stored))]
+    passages = passages_table([(name, None, name) for name in ids])
+    wanted = DenseSettings(encoder=EncoderSettings(normalise=False), depth=10)
+    worker = build(wanted, DenseRetrieve, tmp_path / "flat", passages)
+    found = search(worker, questions_table(["?"] * len(asked)))
+    scores = vectors.asked.astype(np.float64) @ vectors.stored.astype(np.float64).T
+    for names, row in zip(found["passage_ids"].to_pylist(), scores, strict=True):
+        assert names == [ids[place] for place in np.argsort(-row, kind="stable")[:10]]
+    for kind in ("ivfpq", "hnsw"):
+        wanted = replace(wanted, index=kind, recall_sample=0, ivfpq=IvfPqSettings(m=8))
+        assert build(wanted, DenseRetrieve, tmp_path / kind, passages.slice(0, 50))._search._longest > 999
 
 
 @pytest.mark.parametrize("name", ["hotpotqa", "nq_open", "fever"])
@@ -223,7 +262,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         ({"encoder": {"kind": "wordlama"}}, "did you mean 'wordllama'?"),
         ({"encoder": {"kind": "sentence-transformers", "model": "/no/such/folder"}}, "/no/such/folder"),
         ({"encoder": "wordllama"}, "expected a group of settings; write retriever.encoder.kind=wordllama"),
-        ({"dim": 64}, "retriever.dim: no such setting"),
+        ({"dim": 64}, "retriever.dim: no such setting (did you mean 'encoder.dim'?)"),
         ({"ivfpq": {"nlists": 64}}, "retriever.ivfpq.nlists: no such setting (did you mean 'nlist'?)"),
         ({"ivfpq": {"nprobe": 0}}, "retriever.ivfpq.nprobe=0"),
         ({"ivfpq": {"bits": 16}}, "retriever.ivfpq.bits=16: must be at most 12"),
@@ -233,6 +272,9 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
             {"index": "ivfpq", "ivfpq": {"m": 60}, "encoder": {"dim": 256}},
             "retriever.ivfpq.m=60: must divide the vectors' dim, 256, for example 64",
         ),
+        ({"index": "ivfpq", "ivfpq": {"m": 60}}, "retriever.ivfpq.m=60: must divide the vectors' dim, 256"),
+        ({"ivfpq": {"seed": 2**31}}, "retriever.ivfpq.seed=2147483648: must be at most 2147483647"),
+        ({"hnsw": {"ef_search": 2**40}}, "retriever.hnsw.ef_search=1099511627776: must be at most 2147483647"),
     ],
 )
 def test_bad_settings(given: dict[str, object], part: str) -> None:

@@ -18,7 +18,7 @@ from rat_ray.datasets import FilesSettings
 from rat_ray.errors import InputError, StageError
 from rat_ray.retrieve.dense import DenseRetrieve, DenseSettings, HnswSettings, IvfPqSettings, recall_against_exact
 from rat_ray.retrieve.dense_search import Search, Shard
-from rat_ray.retrieve.dense_steps import plan_lists, sampled
+from rat_ray.retrieve.dense_steps import EncodePassages, plan_lists, sampled
 from rat_ray.retrieve.faiss_index import (
     FlatWriter,
     build_hnsw,
@@ -153,6 +153,12 @@ def test_the_size_of_an_index_by_its_corpus() -> None:
 def test_an_m_that_does_not_divide_the_dim(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"m=48: must divide the vectors' dim, 256, for example 64"):
         run_steps(replace(IVFPQ, ivfpq=IvfPqSettings(m=48)), tmp_path, made_up(30))
+
+
+def test_an_m_that_does_not_divide_the_dim_is_told_before_anything_is_encoded() -> None:
+    """Of encoders whose dim is known when they are open only: the workers that encode refuse it."""
+    with pytest.raises(InputError, match=r"m=48: must divide the vectors' dim, 256"):
+        EncodePassages(replace(IVFPQ, ivfpq=IvfPqSettings(m=48)), {})
 
 
 def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:

@@ -59,6 +59,24 @@ def test_batches_change_no_bit_of_wordllama() -> None:
         np.testing.assert_array_equal(open_encoder(EncoderSettings(batch=batch)).encode_passages(texts), one)
 
 
+def test_a_long_text_is_not_what_the_others_are_padded_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """wordllama cuts no text and holds 256 numbers per padded token: a book among short texts would take it all."""
+    texts = [*made_up(200)["text"].to_pylist(), "river bridge castle " * 20_000, "winter " * 2_000, "meadow " * 2_000]
+    encoder = open_encoder(EncoderSettings())
+    expected = open_encoder(EncoderSettings(batch=1)).encode_passages(texts)
+    sizes = []
+    embed = encoder._model.embed  # type: ignore[attr-defined]
+
+    def recorded(batch: list[str], **more: object) -> object:
+        sizes.append((len(batch), len(batch) * max(map(len, batch))))
+        return embed(batch, **more)
+
+    monkeypatch.setattr(encoder._model, "embed", recorded)  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(encoder.encode_passages(texts), expected)
+    assert all(count == 1 or padded <= 1 << 18 for count, padded in sizes)
+    assert max(count for count, _ in sizes) == 64, "short texts still come in full batches"
+
+
 def test_prefixes_are_put_before_texts_but_not_before_blank_ones() -> None:
     plain = open_encoder(EncoderSettings())
     prefixed = open_encoder(EncoderSettings(query_prefix="query: ", passage_prefix="passage: "))

@@ -6,7 +6,7 @@ import codecs
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rat_ray.datasets.benchmark import check_name
+from rat_ray.datasets.checks import check_limit, check_name
 from rat_ray.datasets.documents.folder import Globs
 from rat_ray.datasets.fieldnames import FieldNames
 from rat_ray.datasets.mapping import check_unmapped
@@ -56,8 +56,7 @@ class DocumentsSettings:
             raise InputError(f"dataset.size={self.size}: a passage needs at least {SMALLEST_SIZE} characters")
         if not 0 <= self.overlap <= self.size // 2:
             raise InputError(f"dataset.overlap={self.overlap}: give 0 to {self.size // 2}, half of dataset.size")
-        if self.limit < 0:
-            raise InputError(f"dataset.limit={self.limit}: give how many questions to keep, or 0 for all")
+        check_limit(self.limit)
         if self.shape and self.shape not in SHAPES:
             raise InputError(f"dataset.shape={self.shape!r}: unknown{did_you_mean(self.shape, SHAPES)}")
         check_unmapped(self.unmapped, UNMAPPED)

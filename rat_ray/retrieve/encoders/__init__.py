@@ -27,6 +27,8 @@ _CLASSES: Final = {
     "openai": "rat_ray.retrieve.encoders.openai:ServerEncoder",
     "vllm": "rat_ray.retrieve.encoders.vllm:VllmEncoder",
 }
+# Numbers per vector that are known before an encoder is opened.
+DIMS: Final = {"wordllama": 256}
 
 
 def open_encoder(settings: EncoderSettings) -> Encoder:

@@ -61,11 +61,19 @@ def with_text(texts: Sequence[str], dim: int, embed: Callable[[list[str]], Vecto
     return vectors
 
 
-def by_length(texts: Sequence[str], batch: int) -> list[list[int]]:
+def by_length(texts: Sequence[str], batch: int, padded: int = 0) -> list[list[int]]:
     """Positions in batches of texts of like length: a batch is padded to its longest. Longest first, so that what does
-    not fit into memory fails at once."""
+    not fit into memory fails at once.
+
+    padded: characters of a batch with its padding, at most; a longer text is a batch of its own. 0: no limit.
+    """
     order = sorted(range(len(texts)), key=lambda row: (-len(texts[row]), row))
-    return [order[start : start + batch] for start in range(0, len(order), batch)]
+    batches = []
+    while order:
+        most = min(batch, max(1, padded // max(1, len(texts[order[0]])))) if padded else batch
+        batches.append(order[:most])
+        del order[:most]
+    return batches
 
 
 def check_dim(own: int, dim: int, shorten: bool) -> int:

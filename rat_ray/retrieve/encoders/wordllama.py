@@ -17,6 +17,7 @@ from rat_ray.retrieve.encoders.encoder import Vectors, by_length, finished, with
 from rat_ray.retrieve.encoders.settings import EncoderSettings
 
 FULL_DIM: Final = 256
+PADDED: Final = 1 << 18  # characters of a batch: wordllama cuts no text, and holds FULL_DIM numbers per padded token
 
 
 class WordLlamaEncoder:
@@ -47,7 +48,7 @@ class WordLlamaEncoder:
         # wordllama divides by the norm without looking, which makes NaN of a text without tokens: scaled here.
         batch = self._settings.batch
         vectors: Vectors = np.empty((len(texts), FULL_DIM), dtype=np.float32)
-        for rows in by_length(texts, batch):
+        for rows in by_length(texts, batch, PADDED):
             vectors[rows] = self._model.embed([texts[row] for row in rows], norm=False, batch_size=batch)
         return finished(vectors, self.dim, self._settings.normalise)
 
