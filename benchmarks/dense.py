@@ -11,7 +11,6 @@ approximate index its recall against the exact one. What memory the steps take i
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import statistics
 import tempfile
@@ -25,10 +24,12 @@ import pyarrow as pa
 
 from benchmarks import synthetic
 from benchmarks.staged import staged
-from rat_ray.retrieve.dense import DenseRetrieve, DenseSettings, recall_against_exact
+from rat_ray.retrieve.dense import DenseRetrieve, DenseSettings
 from rat_ray.retrieve.dense_steps import EncodePassages
 from rat_ray.retrieve.faiss_index import open_faiss
 from rat_ray.retrieve.hits import passage_texts
+from rat_ray.retrieve.measures import recall_in_words
+from rat_ray.retrieve.recall import RecallWorker
 from tests.retrieve.stepping import run_steps
 
 ROUNDS = 3
@@ -77,8 +78,9 @@ def measure(folder: Path, size: int, asked: int, wanted: DenseSettings, shards: 
     for name, table in made.items():
         print(f"{name}: {bytes_of(table.folders()) / size:,.0f} bytes per passage on disk")
     if wanted.index != "flat":
-        print(json.dumps(json.loads((made["index"].folders()[0] / "meta.json").read_text())["recall"]))
-        print(f"recall against exact, these questions: {recall_against_exact(wanted, made, questions)}")
+        lists = DenseRetrieve(wanted, {**made, "index": made["index"]})({"questions": questions})
+        recall = RecallWorker(wanted, made)({"questions": questions, "retrievals": lists})
+        print(recall_in_words(recall))
     searching(wanted, made, questions, bare)
     encoding(wanted, passages.slice(0, 20_000), bare, folder / "again")
 

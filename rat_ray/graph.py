@@ -28,6 +28,7 @@ LEVELS = (
     "gather",
     "rerank",
     "measure",
+    "recall",
     "answer",
     "contexts",
     "judge",

@@ -20,6 +20,7 @@ from rat_ray.outcome import Failed, Outcome, check_folders, grouped, print_refus
 from rat_ray.output import OutFolder
 from rat_ray.planning import print_plan
 from rat_ray.progress import console, duration
+from rat_ray.retrieve.measures import recall_in_words
 from rat_ray.stage import Stage, StageRecord
 from rat_ray.stages_of import EvaluationNodes, declare
 from rat_ray.store import Store, Table
@@ -185,6 +186,7 @@ class Pipeline:
             failed.append(Failed(name, message, failure.bad_input))
             results.failed[name] = message
             results.notes.append(f"WARNING: {name} is not in the results: {_first_line(message)}")
+        self._recalled(walk)
         return [*failed, *self._allocation(walk)]
 
     def _measured(self, walk: Walk, configuration: Configuration) -> None:
@@ -195,6 +197,15 @@ class Pipeline:
             return
         text = f"WARNING: no measures of {configuration.name}'s retrieval: {_first_line(failure.message)}"
         self.results.notes.append(text)
+
+    def _recalled(self, walk: Walk) -> None:
+        """What approximate indexes find of the exact lists, in words."""
+        for (dataset, retriever), node in self._nodes.recalls.items():
+            name, failure = f"{self.plan.datasets[dataset].name} {retriever}", walk.why(node)
+            if failure is None:
+                self.results.notes.append(f"{name}: {recall_in_words(walk.tables[node].read())}")
+            else:
+                self.results.notes.append(f"WARNING: {name}: recall not known: {_first_line(failure.message)}")
 
     def _allocation(self, walk: Walk) -> list[Failed]:
         if not self._nodes.allocation:

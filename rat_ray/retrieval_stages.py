@@ -13,6 +13,7 @@ from rat_ray.retrieve.gather import GatherSettings, GatherWorker
 from rat_ray.retrieve.groups import GroupsSettings, MergeGroups
 from rat_ray.retrieve.kinds import FUSE, RERANK, RETRIEVERS
 from rat_ray.retrieve.measures import MeasureWorker
+from rat_ray.retrieve.recall import DEPTHS, RecallWorker
 from rat_ray.retrieve.steps import Step
 from rat_ray.stage import Stage
 
@@ -177,6 +178,42 @@ class RetrievalStages:
 
         needs = {"passages": self._passages(dataset), "retrievals": lists}
         return self._graph.add("gather", "cited", label, settings, stage, needs=needs)
+
+    def recalls(self, dataset: str, retriever: str) -> dict[str, str]:
+        """By the names of the approximate retrievers among this one and those that it is made from: what share of the
+        exact lists they find."""
+        settings = self._retrievers[retriever]
+        found: dict[str, str] = {}
+        for part in settings.parts():
+            found |= self.recalls(dataset, part)
+        if getattr(settings, "approximate", False):
+            found[retriever] = self._recall(dataset, retriever)
+        return found
+
+    def _recall(self, dataset: str, retriever: str) -> str:
+        settings = self._retrievers[retriever]
+        steps = self._steps(dataset, retriever)
+        over = {"questions": self._questions(dataset), "retrievals": self.lists(dataset, retriever)}
+        inputs = {name: node for name, node in steps.items() if name in ("vectors", "trained")}
+        label = f"recall {dataset} {retriever}"
+
+        def stage(found: Tables) -> Stage:
+            return Stage(
+                table="recall",
+                label=label,
+                settings=settings,
+                key_settings={"sample": settings.recall_sample, "depth": settings.depth},
+                worker=RecallWorker,
+                over={name: found[name] for name in over},
+                inputs={name: found[name] for name in inputs},
+                schema=tables.RECALL,
+                rows="whole",
+                expected_rows=len(DEPTHS),
+                resources=self._resources.retrieve,
+            )
+
+        what = {"sample": settings.recall_sample, "depth": settings.depth}
+        return self._graph.add("recall", "recall", label, what, stage, needs={**over, **inputs})
 
     def relevance(self, dataset: str, retriever: str, lists: str) -> str:
         """Where each question's evidence stands in a retriever's lists."""

@@ -31,13 +31,15 @@ def build(kind: type[T], data: Mapping[str, Any] | None, path: str = "") -> T:
     Calls the instance's `validate()` where it has one.
     """
     given = {} if data is None else data
-    if not isinstance(given, Mapping):
-        instead = f"; write {path}.kind={given}" if isinstance(given, str) and "kind" in fields_of(kind) else ""
-        raise InputError(f"{path or kind.__name__}={given!r}: expected a group of settings{instead}")
     known = fields_of(kind)
+    if not isinstance(given, Mapping):
+        of_kinds = isinstance(given, str) and "kind" in known
+        instead = f"; write {path}.kind={given}" if of_kinds else ""
+        raise InputError(f"{path or kind.__name__}={given!r}: expected a group of settings{instead}")
     for name in given:
         if name not in known:
-            groups = {group: fields_of(inner) for group, inner in known.items() if dataclasses.is_dataclass(inner)}
+            kinds = {group: inner for group, inner in known.items() if isinstance(inner, type)}
+            groups = {group: fields_of(inner) for group, inner in kinds.items() if dataclasses.is_dataclass(inner)}
             hint = did_you_mean_inside(str(name), known, groups)
             raise InputError(f"{_join(path, str(name))}: no such setting{hint}")
     values: dict[str, Any] = {}

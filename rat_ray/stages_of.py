@@ -41,6 +41,7 @@ class EvaluationNodes:
 
     datasets: dict[str, DatasetNodes] = field(default_factory=dict)
     relevance: dict[tuple[str, str], str] = field(default_factory=dict)  # by dataset and retriever
+    recalls: dict[tuple[str, str], str] = field(default_factory=dict)  # of those that are approximate
     verdicts: dict[str, dict[str, str]] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     fits: dict[str, FitNodes] = field(default_factory=dict)
@@ -98,6 +99,8 @@ class _Declaration:
         lists = self._retrieval.lists(dataset, retriever)
         cited = self._retrieval.cited(dataset, retriever, lists, given)
         self._nodes.relevance[dataset, retriever] = self._retrieval.relevance(dataset, retriever, lists)
+        for name, node in self._retrieval.recalls(dataset, retriever).items():
+            self._nodes.recalls[dataset, name] = node
         answers = self._answers(configuration, lists, cited)
         verdicts = {}
         for variable in self._job.judge.variables:

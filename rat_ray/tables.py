@@ -87,6 +87,18 @@ RETRIEVAL = pa.schema(
     ]
 )
 
+# What share of the exact first k passages an approximate index finds, over a sample of the questions (null: it lists
+# fewer than k). vectors: in the index; trained_on: how many of them its centres and codebooks were learned from.
+RECALL = pa.schema(
+    [
+        _required("k", pa.int32()),
+        pa.field("recall", pa.float64()),
+        _required("questions", pa.int64()),
+        _required("vectors", pa.int64()),
+        pa.field("trained_on", pa.int64()),
+    ]
+)
+
 # context_ids: the passages that went into the prompt after truncation, in the prompt's order.
 ANSWERS = pa.schema(
     [

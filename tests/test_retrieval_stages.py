@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ from rat_ray.cluster import Cluster, ClusterSettings
 from rat_ray.datasets import DemoSettings, load
 from rat_ray.graph import Graph, Walk
 from rat_ray.retrieval_stages import RetrievalStages
+from rat_ray.retrieve.dense_settings import IvfPqSettings
 from rat_ray.retrieve.kinds import Bm25Settings, DenseSettings, HybridSettings
+from rat_ray.retrieve.measures import recall_in_words
 from rat_ray.stage import Runs, import_rows
 from rat_ray.store import Store, Table
 from tests import ray_nodes
+from tests.faulty import meanwhile
 from tests.retrieval_runs import Sizes, make_lists
 
 RETRIEVERS: dict[str, Any] = {
@@ -106,12 +110,48 @@ def test_two_nodes_give_the_table_of_one(tmp_path: Path, here: Cluster) -> None:
         Cluster(ClusterSettings(use="always", address=nodes.address)) as cluster,
     ):
         cluster.connect()
-        found = lists(two, cluster, sizes, names)
+        at_work: set[str] = set()
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(0.05):
+                at_work.update(nodes.busy())
+
+        with meanwhile(watch):
+            try:
+                found = lists(two, cluster, sizes, names)
+            finally:
+                done.set()
         ray.shutdown()
+    assert len(at_work) == 2, "both nodes worked"
     for name in names:
         got, want = found[name].read(), expected[name]
         assert got.column("passage_ids").equals(want.column("passage_ids")), name
         pairs = zip(got["scores"].to_pylist(), want["scores"].to_pylist(), strict=True)
         assert all(a == pytest.approx(b, abs=1e-5) for a, b in pairs), name
-    hosts = {host for table in found.values() for host in table.manifest["hosts"]}
-    assert hosts, "the manifests say where it ran"
+
+
+def test_an_approximate_index_is_held_against_the_exact_lists(store: Store, here: Cluster) -> None:
+    demo = load(DemoSettings())
+    retrievers = {
+        "pq": DenseSettings(index="ivfpq", depth=20, ivfpq=IvfPqSettings(nprobe=1)),
+        "bm25": Bm25Settings(depth=20),
+        "hybrid": HybridSettings(of=["bm25", "pq"]),
+    }
+    graph = Graph()
+    passages = import_rows(store, "passages", "passages", pa.concat_tables(list(demo.passages())))
+    over, asked = graph.give(passages), graph.give(import_rows(store, "questions", "questions", demo.questions()))
+    stages = RetrievalStages(graph, retrievers, Sizes(shard=100), lambda _: over, lambda _: asked)
+    assert stages.recalls("demo", "bm25") == {}
+    [(name, node)] = stages.recalls("demo", "hybrid").items()
+    assert name == "pq"
+    walk = Walk(graph)
+    walk.run(Runs(store, here, quiet=True), lambda level, found: True)
+    assert not walk.failures, walk.failures
+    first, second = walk.tables[node].read().to_pylist()
+    assert 0 < first["recall"] < 1, "one of its lists is looked into"
+    assert second["recall"] is None, "it lists 20"
+    assert first["vectors"] == passages.num_rows
+    sentence = recall_in_words(walk.tables[node].read())
+    share = f"{first['recall']:.3f} of the exact first 10 (over {first['questions']} questions; trained on"
+    assert sentence.startswith(f"the index finds {share}")

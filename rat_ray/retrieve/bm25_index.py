@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from rat_ray.errors import StageError
 from rat_ray.retrieve.bm25_tokens import LENGTHS_FILE, TOKENS_FILE, WORDS_FILE, Int32s, Int64s
 from rat_ray.retrieve.bm25_words import Corpus, Dictionary
-from rat_ray.retrieve.hits import IDS_FILE, Folders, check_meta, write_meta
+from rat_ray.retrieve.hits import IDS_FILE, Folders, check_meta, map_array, write_meta
 from rat_ray.retrieve.words import load_bm25s
 
 if TYPE_CHECKING:
@@ -121,12 +121,12 @@ class _Entries(NamedTuple):
 
 
 def _write_entries(folder: Path, size: int, tokens: Path, scoring: Scoring, frequencies: Int64s) -> None:
-    lengths = np.lib.format.open_memmap(tokens / LENGTHS_FILE, mode="r")
+    lengths = map_array(tokens / LENGTHS_FILE)
     idf, absent = scoring.weights(frequencies)
     data = np.lib.format.open_memmap(folder / DATA_FILE, "w+", np.float32, (size,))
     indices = np.lib.format.open_memmap(folder / INDICES_FILE, "w+", np.int32, (size,))
     begin = 0
-    for found in _entries(np.lib.format.open_memmap(tokens / TOKENS_FILE, mode="r"), lengths, len(frequencies)):
+    for found in _entries(map_array(tokens / TOKENS_FILE), lengths, len(frequencies)):
         end = begin + len(found.words)
         indices[begin:end] = found.passages
         for start in range(0, len(found.words), ENTRIES):

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from rat_ray import tables
 from rat_ray.retrieve.bm25_index import DATA_FILE, INDICES_FILE, INDPTR_FILE, NUMBERS_FILE, Float32s
 from rat_ray.retrieve.bm25_tokens import Int64s
-from rat_ray.retrieve.hits import candidates, read_ids
+from rat_ray.retrieve.hits import candidates, map_array, read_ids
 
 STRIPES: Final = 64  # see `best`
 
@@ -44,8 +44,7 @@ class Shard:
     def __init__(self, folder: Path) -> None:
         # Plain arrays over the mapped files: a slice of np.memmap costs more than the search in it.
         self._words, self._indptr, self._indices, self._data = (
-            np.asarray(np.lib.format.open_memmap(folder / name, mode="r"))
-            for name in (NUMBERS_FILE, INDPTR_FILE, INDICES_FILE, DATA_FILE)
+            np.asarray(map_array(folder / name)) for name in (NUMBERS_FILE, INDPTR_FILE, INDICES_FILE, DATA_FILE)
         )
         self._ids = read_ids(folder)
 

@@ -1,15 +1,13 @@
 """Dense retrieval: questions and passages as vectors of length 1, the nearest passages by FAISS.
 
-`index: flat` is exact; `ivfpq` and `hnsw` are approximate, and how much they find is in each shard's meta.json (see
-`recall`). The shards' scores compare, so a worker may have any of them.
+`index: flat` is exact; `ivfpq` and `hnsw` are approximate, and how much they find is a table of its own (see `recall`).
+The shards' scores compare, so a worker may have any of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -29,9 +27,8 @@ from rat_ray.retrieve.faiss_index import (
     read_ivfpq,
 )
 from rat_ray.retrieve.hits import Folders, Hits, check_meta, read_ids, retrievals_table
-from rat_ray.retrieve.recall import recall_at
 
-__all__ = ["DenseRetrieve", "DenseSettings", "HnswSettings", "IvfPqSettings", "recall_against_exact"]
+__all__ = ["DenseRetrieve", "DenseSettings", "HnswSettings", "IvfPqSettings"]
 
 
 class DenseRetrieve:
@@ -91,23 +88,3 @@ def _open_shard(settings: DenseSettings, folder: Path, vectors: Path) -> Shard:
     if settings.index == "flat":
         return Shard(ids, find_flat(flat), flat.rows, flat)
     return Shard(ids, find_hnsw(read_hnsw(folder / INDEX_FILE, flat), settings.hnsw.ef_search), flat.rows, flat)
-
-
-def recall_against_exact(
-    settings: DenseSettings, inputs: Mapping[str, Folders], questions: pa.Table, depths: tuple[int, ...] = (10, 100)
-) -> dict[int, float | None]:
-    """Mean recall of an approximate index at each depth, for these questions, against all vectors.
-
-    inputs: index and vectors. None: no question has any passage.
-    """
-    most = max(depths)
-    wanted = replace(settings, depth=max(most, settings.depth))
-    searches = DenseRetrieve(wanted, inputs), DenseRetrieve(_exact(wanted), {"index": inputs["vectors"]})
-    vectors = searches[0]._encoder.encode_questions(questions.column("question").to_pylist())
-    found, exact = (search.search(vectors) for search in searches)
-    return {depth: recall_at(found, exact, depth) for depth in depths}
-
-
-def _exact(settings: DenseSettings) -> DenseSettings:
-    fresh: Any = DenseSettings()
-    return replace(settings, index="flat", rescore=fresh.rescore)

@@ -116,7 +116,8 @@ class Search:
         # A sum's rounding error goes with its terms, and these may be large where the sum is small.
         greatest = np.maximum(greatest, np.abs(np.where(np.isfinite(least), least, 1)))
         allowed = self._tolerance * np.maximum(1, greatest)
-        return (least - allowed).astype(np.float32)
+        cut: npt.NDArray[np.float32] = (least - allowed).astype(np.float32)
+        return cut
 
     def _best(self, vectors: Vectors, found: _Found, rows: Positions, depth: int) -> list[Hits]:
         positions = found.positions[rows]

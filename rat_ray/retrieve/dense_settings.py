@@ -64,7 +64,7 @@ class DenseSettings:
     dtype: of the stored vectors, float32 | float16. index: flat (exact) | ivfpq | hnsw, the last two approximate.
     rescore: score `rescore_factor` times `depth` candidates of ivfpq again, from the stored vectors; without it, the
     scores are those of the quantised vectors, and a search needs only the index. The others are always exact in their
-    scores. recall_sample: passages of each shard that stand for questions to measure the recall in its meta.json.
+    scores. recall_sample: questions on which an approximate index is held against the exact lists.
     threads: FAISS threads per worker; more workers scale better than more threads.
     """
 
@@ -78,12 +78,12 @@ class DenseSettings:
     hnsw: HnswSettings = field(default_factory=HnswSettings)
     rescore: bool = True
     rescore_factor: int = 4
-    recall_sample: int = 200
+    recall_sample: int = field(default=200, metadata={"key": False})
     threads: int = field(default=1, metadata={"key": False})
 
     def validate(self) -> None:
         """Raises InputError for numbers out of range, an unknown index or dtype, and an encoder that cannot work."""
-        for name, least in (("depth", 1), ("rescore_factor", 1), ("recall_sample", 0), ("threads", 1)):
+        for name, least in (("depth", 1), ("rescore_factor", 1), ("recall_sample", 1), ("threads", 1)):
             check_at_least(f"retriever.{name}", getattr(self, name), least)
         for name, value, known in (("index", self.index, INDEXES), ("dtype", self.dtype, DTYPES)):
             if value not in known:
@@ -98,6 +98,11 @@ class DenseSettings:
         """Raises InputError where vectors of this dim cannot be quantised as asked for. 0: not known yet."""
         if self.index == "ivfpq" and dim:
             check_divides(self.ivfpq.m, dim)
+
+    @property
+    def approximate(self) -> bool:
+        """Whether a search may miss passages that an exact one finds."""
+        return self.index != "flat"
 
     def resolved(self) -> DenseSettings:
         """With the encoder's weights pinned, so that a worker on a machine with others fails."""
@@ -118,14 +123,16 @@ class DenseSettings:
 
     def step_keys(self) -> dict[str, Mapping[str, Any]]:
         """By step, what decides its files: neither depth nor threads, nor what only a search uses."""
-        vectors = {"encoder": encoders.key(self.encoder), "title": self.title, "dtype": self.dtype}
+        # What is put before a question changes no passage's vector.
+        encoder = {name: value for name, value in encoders.key(self.encoder).items() if name != "query_prefix"}
+        vectors = {"encoder": encoder, "title": self.title, "dtype": self.dtype}
         if self.index == "flat":
             return {"vectors": vectors}
         if self.index == "hnsw":
             graph = {"m": self.hnsw.m, "ef_construction": self.hnsw.ef_construction}
-            return {"vectors": vectors, "index": {**vectors, "hnsw": graph, "recall_sample": self.recall_sample}}
+            return {"vectors": vectors, "index": {**vectors, "hnsw": graph}}
         trained = {**vectors, "ivfpq": self.ivfpq.trained_key()}
-        return {"vectors": vectors, "trained": trained, "index": {**trained, "recall_sample": self.recall_sample}}
+        return {"vectors": vectors, "trained": trained, "index": trained}
 
     def search_inputs(self) -> tuple[str, ...]:
         """Steps besides the last that a search needs: the vectors, to score candidates exactly."""

@@ -22,18 +22,13 @@ from rat_ray.retrieve.faiss_index import (
     Flat,
     FlatWriter,
     build_hnsw,
-    find_hnsw,
-    find_ivfpq,
     open_faiss,
     open_flat,
-    read_hnsw,
-    read_ivfpq,
     read_trained,
     save_index,
     train_ivfpq,
 )
 from rat_ray.retrieve.hits import IDS_FILE, Folders, check_meta, passage_texts, read_ids, write_ids, write_meta
-from rat_ray.retrieve.recall import FACTOR, recall_of_passages
 
 BLOCK: Final = 8192  # passages whose texts are Python strings at once; encoders sort them into batches by length
 PER_LIST: Final = 64  # vectors per list that k-means learns from
@@ -116,15 +111,8 @@ class BuildIvfPq:
         for block in shard.flat.blocks():
             index.add(block)
         save_index(index, folder / INDEX_FILE)
-        del index  # what is measured is what is searched: the file, memory-mapped
-        finds = {
-            f"nprobe {nprobe}": find_ivfpq(read_ivfpq(folder / INDEX_FILE), nprobe)
-            for nprobe in (8, 32, 128)
-            if nprobe <= plan["nlist"] or nprobe == 8
-        }
-        recall = recall_of_passages(shard.flat, read_ids(shard.folder), finds, self._settings.recall_sample, FACTOR)
         more = {name: plan[name] for name in ("nlist", "bits", "m")}
-        return _finish(folder, shard, keys["index"], recall=recall, **more)
+        return _finish(folder, shard, keys["index"], **more)
 
 
 class BuildHnsw:
@@ -141,9 +129,7 @@ class BuildHnsw:
         keys, hnsw = self._settings.step_keys(), self._settings.hnsw
         shard = _open_shard(rows, keys["vectors"])
         save_index(build_hnsw(shard.flat, hnsw.m, hnsw.ef_construction), folder / INDEX_FILE, storage=False)
-        finds = {f"ef_search {ef}": find_hnsw(read_hnsw(folder / INDEX_FILE, shard.flat), ef) for ef in (128, 256, 512)}
-        recall = recall_of_passages(shard.flat, read_ids(shard.folder), finds, self._settings.recall_sample, 1)
-        return _finish(folder, shard, keys["index"], recall=recall)
+        return _finish(folder, shard, keys["index"])
 
 
 class _VectorShard(NamedTuple):

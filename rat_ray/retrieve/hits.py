@@ -79,11 +79,29 @@ def write_ids(folder: Path, passage_ids: pa.ChunkedArray) -> None:
 
 def read_ids(folder: Path) -> pa.Array:
     """The ids that `write_ids` wrote: pages of the file, which all processes of a machine share."""
-    with pa.memory_map(str(folder / IDS_FILE)) as file:
-        chunks = pa.ipc.open_file(file).read_all().column("passage_id").chunks
+    try:
+        with pa.memory_map(str(folder / IDS_FILE)) as file:
+            chunks = pa.ipc.open_file(file).read_all().column("passage_id").chunks
+    except (pa.ArrowInvalid, KeyError) as error:
+        raise damaged_file(folder / IDS_FILE, error) from error
     if len(chunks) == 1:
         return chunks[0]
     return pa.concat_arrays(chunks) if chunks else pa.array([], pa.string())
+
+
+def map_array(path: Path) -> npt.NDArray[Any]:
+    """An array of a `.npy` file, memory-mapped and not to be written. Raises StageError for a file that is none."""
+    try:
+        mapped: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
+        return mapped
+    except (ValueError, EOFError) as error:
+        raise damaged_file(path, error) from error
+
+
+def damaged_file(path: Path, error: Exception) -> StageError:
+    """What to raise for a file of an index that is not what was written."""
+    why = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return StageError(f"{path} is damaged ({why}); delete {path.parent.parent} and run the same command again")
 
 
 def write_meta(folder: Path, settings: Mapping[str, Any], **counts: Any) -> None:
@@ -97,8 +115,11 @@ def check_meta(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     path = folder / META_FILE
     if not path.is_file():
         raise StageError(f"{folder}: no {META_FILE}; this is not an index of ours, or it is not complete")
-    meta: dict[str, Any] = json.loads(path.read_text())
-    built = meta["settings"]
+    try:
+        meta: dict[str, Any] = json.loads(path.read_bytes())
+        built = dict(meta["settings"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise damaged_file(path, error) from error
     if built != dict(settings):
         differ = sorted(key for key in {*built, *settings} if built.get(key) != settings.get(key))
         raise StageError(f"{folder}: the index was built with other settings: {', '.join(differ)} differ")

@@ -75,9 +75,14 @@ class MeasureWorker:
     def _graded(self, measured: Mapping[int, tuple[list[list[str]], list[str]]]) -> dict[int, dict[str, float]]:
         """Reciprocal rank and nDCG by row, from ir-measures."""
         library = self._library
-        relevant = {str(row): {one: 1 for each in sets for one in each} for row, (sets, _) in measured.items()}
-        # Scores made of the ranks: the list's own may tie, and ir-measures would then order by passage id.
-        run = {str(row): {one: -rank for one, rank in _places(ranked).items()} for row, (_, ranked) in measured.items()}
+        # Scores made of the ranks: the list's own may tie, and ir-measures would then order by passage id. Names made
+        # of numbers: trec_eval, which it asks, takes an id to end at a NUL.
+        relevant, run = {}, {}
+        for row, (sets, ranked) in measured.items():
+            places = _places(ranked)
+            names = {one: str(number) for number, one in enumerate({**places, **{o: 0 for each in sets for o in each}})}
+            relevant[str(row)] = {names[one]: 1 for each in sets for one in each}
+            run[str(row)] = {names[one]: -rank for one, rank in places.items()}
         columns = {library.RR: "rr", library.nDCG @ NDCG_AT: f"ndcg@{NDCG_AT}"}
         found: dict[int, dict[str, float]] = {row: {} for row in measured}
         for one in library.iter_calc(list(columns), relevant, run):
@@ -139,6 +144,16 @@ def retrieval_rows(config: str, dataset: str, retriever: str, used: int | None, 
     """
     about = {"config": config, "dataset": dataset, "retriever": retriever, "used": used}
     return pa.Table.from_pylist([{**about, **row} for row in summary.to_pylist()], schema=RETRIEVAL)
+
+
+def recall_in_words(recall: pa.Table) -> str:
+    """A table with the schema tables.RECALL as a sentence."""
+    rows = recall.to_pylist()
+    shares = [f"{row['recall']:.3f} of the exact first {row['k']}" for row in rows if row["recall"] is not None]
+    asked = f"over {rows[0]['questions']} questions"
+    learned = rows[0]["trained_on"]
+    trained = "" if learned is None else f"; trained on {learned:,} of {rows[0]['vectors']:,} vectors"
+    return f"the index finds {', '.join(shares) or 'an unknown share of the exact list'} ({asked}{trained})"
 
 
 class _Interval(NamedTuple):

@@ -121,9 +121,9 @@ def test_the_same_corpus_gives_the_same_files_in_every_process(tmp_path: Path) -
 def test_tokens_of_other_settings_are_refused(tmp_path: Path) -> None:
     made = run_steps(Bm25Settings(), tmp_path, made_up(10))
     other = Bm25Settings(stemmer="")
-    with pytest.raises(StageError, match="stemmer differ"):
+    with pytest.raises(StageError, match="stemmer, stemmer_version differ"):
         Bm25Words(other, {})({"tokens": made["tokens"].folders()}, tmp_path)
-    with pytest.raises(StageError, match="stemmer differ"):
+    with pytest.raises(StageError, match="stemmer, stemmer_version differ"):
         Bm25Index(other, made)
 
 
@@ -133,6 +133,15 @@ def test_tokens_of_another_corpus_are_refused(tmp_path: Path) -> None:
     for words, tokens in ((made, other), (other, made)):
         with pytest.raises(StageError, match="not those of this corpus"):
             Bm25Index(Bm25Settings(), words)({"tokens": tokens["tokens"].folders()}, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["data.npy", "indptr.npy", "ids.arrow", "meta.json"])
+def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
+    made = run_steps(Bm25Settings(), tmp_path, made_up(50))
+    path = made["index"].folders()[0] / name
+    path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(StageError, match=rf"{name} is damaged \(.+\); delete .*index and run the same command again"):
+        Bm25Retrieve(Bm25Settings(), {"index": made["index"], "words": made["words"]})
 
 
 def test_offsets_beyond_32_bits() -> None:

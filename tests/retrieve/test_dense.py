@@ -83,7 +83,7 @@ def test_long_vectors_are_ranked_exactly(tmp_path: Path, monkeypatch: pytest.Mon
     for names, row in zip(found["passage_ids"].to_pylist(), scores, strict=True):
         assert names == [ids[place] for place in np.argsort(-row, kind="stable")[:10]]
     for kind in ("ivfpq", "hnsw"):
-        wanted = replace(wanted, index=kind, recall_sample=0, ivfpq=IvfPqSettings(m=8))
+        wanted = replace(wanted, index=kind, ivfpq=IvfPqSettings(m=8))
         assert build(wanted, DenseRetrieve, tmp_path / kind, passages.slice(0, 50))._search._longest > 999
 
 
@@ -221,14 +221,18 @@ def test_the_index_does_not_depend_on_how_it_is_searched() -> None:
     base = DenseSettings(index="ivfpq")
     for speed in ({"threads": 2}, {"encoder": EncoderSettings(batch=1)}):
         assert key_of(replace(base, **speed)) == key_of(base), "speed is no part of the result"
-    search_only = replace(base, depth=3, rescore_factor=9, threads=2, ivfpq=replace(base.ivfpq, nprobe=1))
+    asked = replace(base, encoder=EncoderSettings(query_prefix="query: "))
+    assert asked.step_keys() == base.step_keys(), "it is put before questions"
+    assert key_of(asked) != key_of(base)
+    search_only = replace(
+        base, depth=3, rescore_factor=9, recall_sample=1, threads=2, ivfpq=replace(base.ivfpq, nprobe=1)
+    )
     assert search_only.step_keys() == base.step_keys()
     for step, change in (
         ("vectors", replace(base, title=False)),
         ("vectors", replace(base, encoder=EncoderSettings(dim=64))),
         ("vectors", replace(base, dtype="float16")),
         ("trained", replace(base, ivfpq=IvfPqSettings(nlist=7))),
-        ("index", replace(base, recall_sample=1)),
     ):
         assert change.step_keys()[step] != base.step_keys()[step]
         assert change.step_keys()["index"] != base.step_keys()["index"]

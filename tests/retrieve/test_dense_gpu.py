@@ -80,7 +80,7 @@ def test_the_same_result_as_without(
 
 
 def test_a_graph_stays_on_the_cpu(gpus: Gpus, tmp_path: Path) -> None:
-    wanted = DenseSettings(index="hnsw", depth=5, recall_sample=0)
+    wanted = DenseSettings(index="hnsw", depth=5)
     made = run_steps(wanted, tmp_path, made_up(100))
     search(DenseRetrieve(wanted, made), made_up_questions(3))
     assert not gpus.parts

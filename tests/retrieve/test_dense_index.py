@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rat_ray import datasets
+from rat_ray import datasets, tables
 from rat_ray.datasets import FilesSettings
 from rat_ray.errors import InputError, StageError
-from rat_ray.retrieve.dense import DenseRetrieve, DenseSettings, HnswSettings, IvfPqSettings, recall_against_exact
+from rat_ray.retrieve.dense import DenseRetrieve, DenseSettings, HnswSettings, IvfPqSettings
 from rat_ray.retrieve.dense_search import Search, Shard
 from rat_ray.retrieve.dense_steps import EncodePassages, plan_lists, sampled
 from rat_ray.retrieve.faiss_index import (
@@ -31,7 +31,7 @@ from rat_ray.retrieve.faiss_index import (
     train_ivfpq,
 )
 from rat_ray.retrieve.hits import Hits
-from rat_ray.retrieve.recall import recall_at
+from rat_ray.retrieve.recall import RecallWorker, recall_at, sampled_rows
 from tests.retrieve.corpora import made_up, made_up_questions, passages_table, questions_table, search
 from tests.retrieve.stepping import FolderInput, build, run_steps
 
@@ -256,14 +256,47 @@ def test_recall_by_hand() -> None:
     assert recall_at([], [], 3) is None
 
 
-def test_the_recall_is_in_the_meta_file(tmp_path: Path) -> None:
-    for index, first in (("ivfpq", "nprobe 8"), ("hnsw", "ef_search 128")):
-        wanted = DenseSettings(index=index, recall_sample=30)
-        made = run_steps(wanted, tmp_path / index, *cut(made_up(400), [400]))
-        one, none = (meta(folder)["recall"][first] for folder in made["index"].folders())
-        assert 0.9 < one["@10"] <= 1, index
-        assert 0.5 < one["@100"] <= 1, index
-        assert none == {"@10": None, "@100": None}, "an empty shard has none"
+def recalled(wanted: DenseSettings, made: Any, questions: pa.Table) -> list[dict[str, Any]]:
+    """The rows of the recall of a sample of these questions."""
+    index = made[wanted.steps()[-1].name]
+    lists = DenseRetrieve(wanted, {**made, "index": index})({"questions": questions})
+    worker = RecallWorker(wanted, {name: made[name] for name in ("vectors", "trained") if name in made})
+    found = worker({"questions": questions, "retrievals": lists})
+    tables.check_table(found, tables.RECALL, "recall")
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return rows
+
+
+def test_recall_of_a_sample_of_the_questions(tmp_path: Path) -> None:
+    few = DenseSettings(index="ivfpq", recall_sample=30, ivfpq=IvfPqSettings(nlist=16, nprobe=1, train_size=500))
+    questions = made_up_questions(50)
+    made = run_steps(few, tmp_path / "ivfpq", *cut(made_up(900), [400]))
+    low = recalled(few, made, questions)
+    assert [(row["k"], row["questions"], row["vectors"], row["trained_on"]) for row in low] == [
+        (10, 30, 900, 500),
+        (100, 30, 900, 500),
+    ]
+    every = replace(few, rescore_factor=9, ivfpq=replace(few.ivfpq, nprobe=16))
+    assert [row["recall"] for row in recalled(every, made, questions)] == [1.0, 1.0], "all lists, all scored exactly"
+    assert 0 < low[1]["recall"] < 0.9, "one list of 16"
+    assert [row["recall"] is None for row in recalled(replace(every, depth=10), made, questions)] == [False, True]
+    graph = DenseSettings(index="hnsw", recall_sample=30)
+    made = run_steps(graph, tmp_path / "hnsw", *cut(made_up(900), [400]))
+    for row in recalled(graph, made, questions):
+        assert row["trained_on"] is None
+        assert 0.9 < row["recall"] <= 1
+
+
+def test_the_sample_is_the_same_wherever_the_questions_stand() -> None:
+    questions = made_up_questions(40)
+    errors = [None if row % 7 else "it failed" for row in range(40)]
+    retrievals = pa.table({"error": pa.array(errors, pa.string())})
+    chosen = sampled_rows(questions, retrievals, 9).to_pylist()
+    assert len(chosen) == 9
+    assert all(errors[row] is None for row in chosen)
+    turned = pa.array(range(39, -1, -1))
+    again = sampled_rows(questions.take(turned), retrievals.take(turned), 9).to_pylist()
+    assert sorted(39 - row for row in again) == chosen
 
 
 @pytest.mark.slow
@@ -275,6 +308,6 @@ def test_recall_on_real_questions(shared_data: Path, tmp_path: Path) -> None:
         (DenseSettings(index="hnsw", depth=100), 0.95),
     ):
         made = run_steps(wanted, tmp_path / wanted.index, passages)
-        recall = recall_against_exact(wanted, made, questions)
-        print(wanted.index, passages.num_rows, recall)
-        assert min(recall.values()) > least  # type: ignore[type-var, operator]
+        rows = recalled(wanted, made, questions)
+        print(wanted.index, passages.num_rows, rows)
+        assert min(row["recall"] for row in rows) > least

@@ -109,6 +109,15 @@ def test_a_passage_that_is_listed_twice_has_its_better_rank() -> None:
     assert (row["rank_any"], row["rr"]) == (2, 0.5)
 
 
+def test_ids_of_any_characters(capfd: pytest.CaptureFixture[str]) -> None:
+    """trec_eval takes an id to end at a NUL, and would see one passage twice."""
+    [row] = measured([[["b\0b"], ["é\0", "é"]]], [["b\0a", "b\0b", "b", "é"]]).to_pylist()
+    gained, best = (sum(1 / math.log2(rank + 1) for rank in ranks) for ranks in ((2, 4), (1, 2, 3)))
+    assert (row["rank_any"], row["rank_full"], row["rr"]) == (2, 2, 0.5)
+    assert row["ndcg@10"] == pytest.approx(gained / best, abs=1e-12)
+    assert "duplicate" not in "".join(capfd.readouterr())
+
+
 def test_ranks_agree_with_brute_force_and_with_the_label_of_r() -> None:
     draw = random.Random(5)
     for _ in range(500):
