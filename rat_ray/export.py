@@ -14,6 +14,7 @@ from rat_ray import tables
 from rat_ray.errors import InputError
 from rat_ray.hive import read_dataset, write_tables
 from rat_ray.keys import digest_of, key_of
+from rat_ray.merging import PROBLEMS_FILE
 from rat_ray.model import identify, merge
 from rat_ray.model.design import Options
 from rat_ray.model.identify import identify_together
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 PRIOR_DRAWS = 4000  # of P(G=1), for the curve beside the posterior's
 PASSING = ("stages", "who", "host", "git")  # facts of a run on which its files do not depend
-RETRIEVAL_FILE, PROBLEMS_FILE = "retrieval.parquet", "problems.parquet"
+RETRIEVAL_FILE = "retrieval.parquet"
 LOUD_SHARE = 0.01  # of rows that failed: above it, the note becomes a warning
 
 
@@ -50,6 +51,8 @@ def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
     results = pipeline.results
     notes = [*_source_notes(pipeline), *results.notes, *_failure_notes(results.annotations)]
     notes += fit_notes(results.fitted, pipeline.job)
+    verdicts = _verdict_counts(results.verdicts)
+    notes += _unread_notes(verdicts)
     facts = {
         "notes": notes,
         "prior": key_of(pipeline.job.prior),
@@ -58,7 +61,7 @@ def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
         "trusted": pipeline.job.labels.trusted,
         "budget": pipeline.job.labels.budget,
         "budget_seed": pipeline.job.labels.seed,
-        "verdicts": _verdict_counts(results.verdicts),
+        "verdicts": verdicts,
         "failed": results.failed,
         **run_facts(pipeline.store, records, pipeline.job.seed),
     }
@@ -263,6 +266,20 @@ def _failure_notes(annotations: Mapping[str, Table]) -> list[str]:
                 f"{loud}{name}: {failed} of {table.num_rows} rows failed and are not in the fit "
                 f"(most often: {commonest})"
             )
+    return notes
+
+
+def _unread_notes(verdicts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Verdicts that are missing because the judge said neither yes nor no, or failed."""
+    notes = []
+    for one in verdicts:
+        counts = one["counts"]
+        asked = sum(count for status, count in counts.items() if status != "not_asked")
+        for status, words in (("unparsed", "could not be read"), ("error", "failed")):
+            if counts.get(status):
+                notes.append(
+                    f"{one['config']}: {counts[status]} of {asked} verdicts of {one['judge']} {words} (missing)"
+                )
     return notes
 
 

@@ -16,7 +16,7 @@ from rat_ray.versions import code_digest, provenance
 
 TABLES = ("checks", "allocation", "retrieval")  # beside the summary
 DATASETS = ("annotations", "posterior", "patterns", "relevance")
-PROBLEMS = "problems.parquet"  # of datasets, which several runs share
+PROBLEMS_FILE = "problems.parquet"  # of datasets, which several runs share
 # Facts of a run that are also the sweep's where all its runs agree.
 _COMMON = ("prior", "judge_model", "policy", "trusted", "budget", "budget_seed", "seed", "store")
 
@@ -60,10 +60,10 @@ def _write(root: OutFolder, runs: Sequence[_Run], summary: pa.Table) -> None:
         table = _merged(name, runs)
         if table is not None:
             root.write_table(f"{name}.parquet", table)
-    problems = [found for run in runs if (found := run.files.find_table(PROBLEMS)) is not None]
+    problems = [found for run in runs if (found := run.files.find_table(PROBLEMS_FILE)) is not None]
     if problems:
         rows = dict.fromkeys(tuple(row.items()) for table in problems for row in table.to_pylist())
-        root.write_table(PROBLEMS, pa.Table.from_pylist([dict(row) for row in rows], problems[0].schema))
+        root.write_table(PROBLEMS_FILE, pa.Table.from_pylist([dict(row) for row in rows], problems[0].schema))
     for dataset in DATASETS:
         partitions = _partitions(dataset, runs)
         if partitions:

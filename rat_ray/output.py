@@ -183,7 +183,14 @@ class OutFolder(OutFiles):
         if run.get("kind") != self._kind:
             raise InputError(f"out={self.url}: holds the results of `rat-ray {run.get('kind')}`; give another folder")
         if run.get("settings") != self._settings:
-            changed = ", ".join(changed_keys(run.get("settings", {}), self._settings)[:5])
+            keys = changed_keys(run.get("settings", {}), self._settings)
+            files = [key.removeprefix("sources.") for key in keys if key.startswith("sources.")]
+            if keys and len(files) == len(keys):
+                raise InputError(
+                    f"out={self.url}: holds a run over other files: those of dataset {', '.join(files)} have changed "
+                    "since; give another out= to keep both"
+                )
+            changed = ", ".join(keys[:5])
             raise InputError(
                 f"out={self.url}: holds a run with other settings ({changed}); give another out= to keep both"
             )

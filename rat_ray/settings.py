@@ -34,7 +34,7 @@ def build(kind: type[T], data: Mapping[str, Any] | None, path: str = "") -> T:
     known = fields_of(kind)
     if not isinstance(given, Mapping):
         of_kinds = isinstance(given, str) and "kind" in known
-        instead = f"; write {path}.kind={given}" if of_kinds else ""
+        instead = f"; set {path}.kind=… and what goes with it" if of_kinds else ""
         raise InputError(f"{path or kind.__name__}={given!r}: expected a group of settings{instead}")
     for name in given:
         if name not in known:

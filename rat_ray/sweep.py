@@ -8,6 +8,7 @@ from rat_ray.merging import merge_runs
 from rat_ray.outcome import Failed
 from rat_ray.output import sweep_root
 from rat_ray.progress import console
+from rat_ray.report.retrieval import print_retrieval
 from rat_ray.report.table import print_table, result_table
 from rat_ray.store import StorageSettings
 
@@ -26,6 +27,9 @@ def merge_summaries(url: str, storage: StorageSettings | None = None, failed: Se
     screen = console()
     screen.print(f"\nAll {len(folders)} runs of the sweep:", highlight=False)
     print_table(result_table(summary), screen)
+    retrieval = root.find_table("retrieval.parquet")
+    if retrieval is not None:
+        print_retrieval(retrieval, screen)
     screen.print(f"out: {root.url}", highlight=False, markup=False, soft_wrap=True)
 
 

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rat_ray import tables
 from rat_ray.datasets.corpus import Corpus
 from rat_ray.datasets.drafts import Draft, Needed
 from rat_ray.datasets.evidence import MOST_SETS, Ids, any_of, by_numbers, by_texts, product, unique_sets
 from rat_ray.datasets.lookup import Held, Lookup, Unmapped
-from rat_ray.datasets.problems import Problems
+from rat_ray.datasets.problems import UNMAPPED, Problems
 from rat_ray.datasets.reading import RowError
 from rat_ray.datasets.source import Source, combine, questions_digest_of
 from rat_ray.datasets.titles import read_redirects
@@ -28,6 +29,7 @@ from rat_ray.errors import InputError, did_you_mean
 __all__ = ["UNMAPPED_RULES", "Draft", "Mapper", "Needed", "check_unmapped", "load_drafts", "source_of"]
 
 UNMAPPED_RULES: Final = ("missing", "drop")
+FEW: Final = 5  # questions of which none is mapped by bad luck
 _NO_NUMBERS: Final = (
     "pieces of evidence known by page only (the corpus has no such sentence numbers): any passage counts"
 )
@@ -170,6 +172,7 @@ def source_of(
         field: list(evidence) if field == "evidence" else [getattr(row, field) for row in rows]
         for field in tables.QUESTIONS.names
     }
+    _check_mapped(name, rows, evidence, problems)
     table = pa.table(columns, schema=tables.QUESTIONS)
     questions_digest = questions_digest_of(table)
     found = problems.table()
@@ -185,6 +188,19 @@ def source_of(
         left_out=dict(problems.left_out),
         notes=dict(problems.notes),
         problems=lambda: found,
+    )
+
+
+def _check_mapped(name: str, rows: list[Draft], evidence: list[list[list[str]] | None], problems: Problems) -> None:
+    """Raises InputError where no question's evidence was found: another corpus, or its columns are mixed up."""
+    given = [found for row, found in zip(rows, evidence, strict=True) if row.evidence]
+    if len(given) < FEW or any(found is not None for found in given):
+        return
+    first = problems.table().filter(pc.field("kind") == UNMAPPED).slice(0, 1).to_pylist()
+    example = "".join(f", e.g. {row['place']}: {row['detail']}" for row in first)
+    raise InputError(
+        f"dataset {name}: the evidence of none of its {len(given)} questions is in the corpus{example}; is it the "
+        "corpus that goes with them, and are its title and text where they should be?"
     )
 
 

@@ -18,12 +18,30 @@ _CAUSES = {
 
 def notes_on(known: Identification, counts: pa.Table, retried: bool) -> list[str]:
     """What the labels leave open, and how the fit came about."""
-    said = [*known.words]
+    said = [*known.words, *_one_sided(counts)]
     if retried:
         said.append("sampled again with adapt_delta 0.99, since the first draws failed the diagnostics")
     calibration = pc.sum(counts.filter(pc.field("use") == "calibration").column("n")).as_py()
     if calibration:
         said.append(f"{calibration} rows inform the judges' rates only")
+    return said
+
+
+def _one_sided(counts: pa.Table) -> list[str]:
+    """Labels that some items have and that are all alike: they may have been given only where they are so."""
+    said = []
+    fitted = counts.filter(pc.field("use") == "fit")
+    answered = fitted.filter(pc.fill_null(pc.equal(fitted.column("a"), 0), True))
+    for name, asked in (("r", fitted), ("t", answered)):
+        items = pc.sum(asked.column("n")).as_py() or 0
+        labelled = asked.filter(pc.is_valid(pc.field(name)))
+        known = pc.sum(labelled.column("n")).as_py() or 0
+        values = pc.unique(labelled.column(name)).to_pylist()
+        if 0 < known < items and len(values) == 1:
+            said.append(
+                f"{name} is labelled on {known} of {items} items and is {values[0]} on all of them: the fit takes the "
+                f"others to be like them; where {name} was labelled because it is {values[0]}, it is wrong"
+            )
     return said
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -316,3 +317,17 @@ def test_problems_are_known_when_the_dataset_is_remembered(
     assert second.notes == first.notes
     assert second.questions() == first.questions()
     assert loads == ["set", "set"]
+
+
+def test_a_corpus_that_holds_nothing_of_the_evidence_is_refused(tmp_path: Path) -> None:
+    """A file with title and text mixed up, or another one: nothing would be known of R, found out after hours."""
+    (tmp_path / "corpus.jsonl").write_text('{"id": "1", "title": "Elsewhere", "text": "Nothing of the kind."}\n')
+    for count in (4, 5):
+        wanted = [[[Needed(title=f"Page {n}")]] for n in range(count)]
+        rows = [Draft(Place(Path("q"), n), f"q{n}", "who?", ["x"], each, None) for n, each in enumerate(wanted)]
+        asked = partial(load_drafts, "mine", tmp_path, CorpusSettings(files=["corpus.jsonl"]), lambda _, r=rows: r)
+        if count == 4:
+            assert asked().questions()["evidence"].null_count == 4
+            continue
+        with pytest.raises(InputError, match=r"none of its 5 questions is in the corpus, e\.g\. q:0: .*'Page 0'"):
+            asked()

@@ -265,7 +265,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         ({"dtype": "float61"}, "did you mean 'float16'?"),
         ({"encoder": {"kind": "wordlama"}}, "did you mean 'wordllama'?"),
         ({"encoder": {"kind": "sentence-transformers", "model": "/no/such/folder"}}, "/no/such/folder"),
-        ({"encoder": "wordllama"}, "expected a group of settings; write retriever.encoder.kind=wordllama"),
+        ({"encoder": "wordllama"}, "expected a group of settings; set retriever.encoder.kind="),
         ({"dim": 64}, "retriever.dim: no such setting (did you mean 'encoder.dim'?)"),
         ({"ivfpq": {"nlists": 64}}, "retriever.ivfpq.nlists: no such setting (did you mean 'nlist'?)"),
         ({"ivfpq": {"nprobe": 0}}, "retriever.ivfpq.nprobe=0"),
