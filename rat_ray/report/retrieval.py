@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _KINDS = {"any": "recall_any", "full": "recall_full"}
 _NDCG = f"nDCG@{NDCG_AT}"
 _CELL = len(".67 [.62, .72]") + 1
+_LESS = (2, 20)  # left out on the console where others are in use
 _TITLE = "Evidence within the first k passages, any of it or one full set: posterior mean"
 
 
@@ -104,15 +105,25 @@ def retrieval(report: ReportInput, configurations: Sequence[Configuration]) -> s
     )
 
 
+def _used(found: Sequence[Found]) -> set[int]:
+    """How many passages generators are given."""
+    return {k for one in found for k in one.used.values() if k}
+
+
+def _ks(found: Sequence[Found]) -> list[int]:
+    """The ranks at which recall is shown: the usual ones and those in use."""
+    return sorted({*RECALL_AT, *_used(found)})
+
+
 def _recall_table(found: Sequence[Found]) -> str:
     columns = [
         Column("retriever", "name"),
         Column("evidence", "word"),
-        *(Column(f"k = {k}", "interval", f"share of questions with evidence in the first {k}") for k in RECALL_AT),
+        *(Column(f"k = {k}", "interval", f"share of questions with evidence in the first {k}") for k in _ks(found)),
     ]
     rows = [
         Row(
-            [one.name if kind == "any" else "", kind, *(interval(one.at(measure, k)) for k in RECALL_AT)],
+            [one.name if kind == "any" else "", kind, *(interval(one.at(measure, k)) for k in _ks(found))],
             group=kind == "any",
         )
         for one in found
@@ -184,13 +195,19 @@ def format_retrieval(found: Sequence[Found], width: int | None = None) -> list[s
 
     width: columns of the terminal; where the intervals do not fit, the means stand alone. None: no limit.
     """
-    ks = [k for k in RECALL_AT if any(k <= one.depth for one in found)]
+    used = _used(found)
+    ks = [k for k in _ks(found) if any(k <= one.depth for one in found)]
+    usual = sum(1 for k in ks if k in RECALL_AT)
+    for k in _LESS:  # as many columns as usual
+        if len(ks) > usual and k not in used and k in ks:
+            ks.remove(k)
     whole = len("full  ") + _CELL * len(ks) - 1
     narrow = width is not None and width < whole
     cell = len(".67") + 2 if narrow else _CELL
     write = _mean if narrow else interval
     title = f"{_TITLE}{'' if narrow else ' [95 % interval]'}"
-    lines = [title, ("k     " + "".join(f"{k:<{cell}}" for k in ks)).rstrip()]
+    heads = [f"{k}*" if k in used else str(k) for k in ks]
+    lines = [title, ("k     " + "".join(f"{head:<{cell}}" for head in heads)).rstrip()]
     lines.append("-" * (len("full  ") + cell * len(ks) - 1))
     for one in found:
         mrr, ndcg = write(one.at("mrr", None)), write(one.at("ndcg", NDCG_AT))
@@ -198,7 +215,10 @@ def format_retrieval(found: Sequence[Found], width: int | None = None) -> list[s
         for kind, measure in _KINDS.items():
             cells = "".join(f"{write(one.at(measure, k)):<{cell}}" for k in ks)
             lines.append(f"{kind:<6}{cells}".rstrip())
-    return lines
+    notes = ["* as many as a generator is given"] if used & set(ks) else []
+    if any(k > one.depth for k in ks for one in found):
+        notes.append(f"{MISSING} beyond the end of the list, or of the lists that it is made from")
+    return [*lines, *notes]
 
 
 def print_retrieval(retrieval: pa.Table, console: Console | None = None) -> None:

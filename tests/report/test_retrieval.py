@@ -70,9 +70,9 @@ def printed(table: pa.Table, width: int, terminal: bool = True) -> list[str]:
 
 def test_recall_stands_under_its_k_and_a_cut_list_is_a_dash() -> None:
     rows = rows_of(section(made_up()))
-    assert rows[0] == ["retriever", "evidence", "k = 1", "k = 2", "k = 5", "k = 10", "k = 20", "k = 100"]
-    assert [cell.split(" ")[0] for cell in rows[1]] == ["demo", "any", ".50", ".74", ".74", ".74", ".74", "–"]
-    assert [cell.split(" ")[0] for cell in rows[2]] == ["", "full", ".01", ".01", ".30", ".30", ".49", "–"]
+    assert rows[0] == ["retriever", "evidence", "k = 1", "k = 2", "k = 3", "k = 5", "k = 10", "k = 20", "k = 100"]
+    assert [cell.split(" ")[0] for cell in rows[1]] == ["demo", "any", ".50", ".74", ".74", ".74", ".74", ".74", "–"]
+    assert [cell.split(" ")[0] for cell in rows[2]] == ["", "full", ".01", ".01", ".30", ".30", ".30", ".49", "–"]
     assert rows[1][2] == ".50 [.40, .60]"
 
 
@@ -163,17 +163,18 @@ def test_names_are_text() -> None:
 def test_a_terminal_of_100_columns_holds_intervals_and_one_of_60_means() -> None:
     lines = printed(made_up(depth=100), 100)
     assert max(map(len, lines)) <= 100
-    assert lines[1].split() == ["k", "1", "2", "5", "10", "20", "100"]
+    assert lines[1].split() == ["k", "1", "3*", "5*", "10", "20", "100"]
+    assert lines[-1] == "* as many as a generator is given"
     assert lines[3].startswith("demo bm25, 98 questions: MRR .62 [")
     assert lines[4].startswith("any   .50 [.40, .60] .74 [")
     narrow = printed(made_up(depth=100), 60)
     assert max(map(len, narrow[1:3] + narrow[4:])) <= 60
-    assert narrow[5].split() == ["full", ".01", ".01", ".30", ".30", ".49", ".49"]
+    assert narrow[5].split() == ["full", ".01", ".30", ".30", ".30", ".49", ".49"]
 
 
 def test_at_the_usual_depth_80_columns_are_enough_and_k_100_is_left_out() -> None:
     lines = printed(made_up(), 80)
-    assert lines[1].split() == ["k", "1", "2", "5", "10", "20"]
+    assert lines[1].split() == ["k", "1", "3*", "5*", "10", "20"]
     assert max(map(len, lines[1:])) <= 80
     assert "[" in lines[4]
 
@@ -185,5 +186,6 @@ def test_a_plain_log_is_whole_and_an_ascii_console_gets_no_error() -> None:
     console = Console(file=io.TextIOWrapper(raw, encoding="ascii", write_through=True), width=120)
     print_retrieval(table, console)
     text = raw.getvalue().decode("ascii")
-    assert text.splitlines()[-1].split()[-1] == "-"
+    assert text.splitlines()[-3].split()[-1] == "-"
+    assert text.splitlines()[-1].startswith("- beyond the end of the list")
     assert "?" not in text
