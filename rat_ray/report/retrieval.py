@@ -85,7 +85,7 @@ def retrieval(report: ReportInput, configurations: Sequence[Configuration]) -> s
         paragraph(
             "Did the first k passages hold the evidence? “Any”: at least one passage of it. “Full”: one whole set of "
             "passages that suffices, which is what R asks for. Posterior mean [95 % interval] over the questions whose "
-            "evidence is known; a dash where the retriever was asked for fewer than k passages."
+            "evidence is known; a dash beyond the end of the list, or of the lists that it is made from (a hybrid's)."
         ),
         _recall_table(measured),
         figure(
