@@ -18,7 +18,7 @@ class ReportInput:
     verdict_counts: (configuration, judge such as `t@local`, status -> count).
     notes: what was left out, a sentence each. provenance: seed, versions, the key of each table.
     patterns: the `tables.patterns_schema` per configuration. prior_p_g: draws of P(G=1) from the prior.
-    predictive: the `tables.CHECKS` schema. retrieval: `retrieve.measures.RETRIEVAL`, over all configurations.
+    predictive: the `tables.CHECKS` schema. retrieval: `tables.RETRIEVAL`, over all configurations.
     """
 
     title: str

@@ -52,7 +52,7 @@ class Found:
 
 
 def read_retrieval(retrieval: pa.Table) -> list[Found]:
-    """One per dataset and retriever of a table with the schema `measures.RETRIEVAL`, in the table's order.
+    """One per dataset and retriever of a table with the schema `tables.RETRIEVAL`, in the table's order.
 
     Configurations with the same dataset, retriever and figures share a row. In a sweep, one name can stand for
     retrievers with different settings; these are told apart by their configurations.
@@ -222,7 +222,7 @@ def format_retrieval(found: Sequence[Found], width: int | None = None) -> list[s
 
 
 def print_retrieval(retrieval: pa.Table, console: Console | None = None) -> None:
-    """Print a table with the schema `measures.RETRIEVAL`; nothing where no question's evidence is known."""
+    """Print a table with the schema `tables.RETRIEVAL`; nothing where no question's evidence is known."""
     from rich.console import Console
     from rich.text import Text
 

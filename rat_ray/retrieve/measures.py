@@ -13,11 +13,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rat_ray import tables
 from rat_ray.errors import MissingExtraError, StageError
 from rat_ray.seeds import seed_for
+from rat_ray.tables import RELEVANCE, RETRIEVAL
 
-RELEVANCE, RETRIEVAL = tables.RELEVANCE, tables.RETRIEVAL
 _ABOUT: Final = ("config", "dataset", "retriever", "used")
 SUMMARY: Final = pa.schema([field for field in RETRIEVAL if field.name not in _ABOUT])
 
@@ -147,7 +146,7 @@ def retrieval_rows(config: str, dataset: str, retriever: str, used: int | None, 
 
 
 def recall_in_words(recall: pa.Table) -> str:
-    """A table with the schema tables.RECALL as a sentence."""
+    """A table with the schema `tables.RECALL` as a sentence."""
     rows = recall.to_pylist()
     shares = [f"{row['recall']:.3f} of the exact first {row['k']}" for row in rows if row["recall"] is not None]
     asked = f"over {rows[0]['questions']} questions"

@@ -3,23 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 PASSAGES = "passages"
-
-
-class StepInput(Protocol):
-    """What a step's or a retriever's worker needs of an earlier step's table (see `store.Input`)."""
-
-    @property
-    def num_rows(self) -> int:
-        """How many passages it accounts for."""
-        ...
-
-    def folders(self) -> list[Path]:
-        """Its shards as local folders, in the order of the passages. The whole of each is fetched."""
-        ...
 
 
 class Step(NamedTuple):

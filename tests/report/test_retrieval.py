@@ -12,7 +12,8 @@ from rich.console import Console
 
 from rat_ray.report.page import render
 from rat_ray.report.retrieval import print_retrieval, read_retrieval
-from rat_ray.retrieve.measures import RELEVANCE, retrieval_rows, summarise
+from rat_ray.retrieve.measures import retrieval_rows, summarise
+from rat_ray.tables import RELEVANCE
 from tests.report.made_up import CONFIGS, full_report, summary
 
 KS = (1, 2, 3, 5, 10, 20, 100)

@@ -18,8 +18,6 @@ from rat_ray import tables
 from rat_ray.annotate.evidence import evidence_label
 from rat_ray.errors import MissingExtraError, StageError
 from rat_ray.retrieve.measures import (
-    RELEVANCE,
-    RETRIEVAL,
     SUMMARY,
     MeasureWorker,
     Ranks,
@@ -27,6 +25,7 @@ from rat_ray.retrieve.measures import (
     retrieval_rows,
     summarise,
 )
+from rat_ray.tables import RELEVANCE, RETRIEVAL
 
 Evidence = list[list[str]] | None
 
