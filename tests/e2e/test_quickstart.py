@@ -57,8 +57,9 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Quickstart:
 def test_it_ends_with_a_table_and_the_path(quickstart: Quickstart) -> None:
     lines = quickstart.printed.splitlines()
     for name in read_partitions(quickstart.out / "annotations"):
-        [line] = [line for line in lines if line.startswith(name)]
+        [line] = [line for line in lines if line.startswith(f"{name} ")]
         assert line.count("[") == 5, "five quantities with intervals"
+    assert any(line.startswith("demo hybrid, ") and " MRR " in line for line in lines)
     assert any(line.startswith("out: ") and line.endswith("rat-out/quickstart") for line in lines)
 
 
@@ -235,7 +236,7 @@ def test_its_annotations_fit_again_without_leaking_what_was_hidden(quickstart: Q
 
 def test_the_report_stands_alone_and_shows_states_and_full_table(quickstart: Quickstart) -> None:
     page = (quickstart.out / "report.html").read_text()
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 4
     assert "src=" not in page
     assert "full table" in page.lower()
     for name in read_partitions(quickstart.out / "annotations"):
