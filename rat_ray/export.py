@@ -14,7 +14,7 @@ from rat_ray import tables
 from rat_ray.errors import InputError
 from rat_ray.hive import read_dataset, write_tables
 from rat_ray.keys import digest_of, key_of
-from rat_ray.merging import PROBLEMS_FILE
+from rat_ray.merging import PROBLEMS_FILE, RETRIEVAL_FILE
 from rat_ray.model import identify, merge
 from rat_ray.model.design import Options
 from rat_ray.model.identify import identify_together
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 PRIOR_DRAWS = 4000  # of P(G=1), for the curve beside the posterior's
 PASSING = ("stages", "who", "host", "git")  # facts of a run on which its files do not depend
-RETRIEVAL_FILE = "retrieval.parquet"
 LOUD_SHARE = 0.01  # of rows that failed: above it, the note becomes a warning
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -105,6 +105,23 @@ class Graph:
         self.declared[level] += 1
         self.nodes.setdefault(node.id, node)
         return node.id
+
+    def add_stage(
+        self, level: str, stage: Stage, over: Mapping[str, str], inputs: Mapping[str, str] | None = None
+    ) -> str:
+        """Declare the table of a stage that is whole but for its inputs.
+
+        over, inputs: their nodes, by the names that its worker knows them by.
+        """
+        whole = inputs or {}
+
+        def make(found: Tables) -> Stage:
+            return replace(
+                stage, over={name: found[name] for name in over}, inputs={name: found[name] for name in whole}
+            )
+
+        what = [stage.settings_for_key, stage.version]
+        return self.add(level, stage.table, stage.label, what, make, needs={**over, **whole})
 
     def include(self, other: Graph) -> None:
         """Add all that another graph declares."""

@@ -15,6 +15,7 @@ from rat_ray.store import StorageSettings
 from rat_ray.versions import code_digest, provenance
 
 TABLES = ("checks", "allocation", "retrieval")  # beside the summary
+RETRIEVAL_FILE = "retrieval.parquet"
 DATASETS = ("annotations", "posterior", "patterns", "relevance")
 PROBLEMS_FILE = "problems.parquet"  # of datasets, which several runs share
 # Facts of a run that are also the sweep's where all its runs agree.

@@ -109,21 +109,16 @@ class RetrievalStages:
 
     def _merged(self, dataset: str, retriever: str, found: dict[str, str]) -> str:
         """The lists of all groups of shards as one."""
-        settings = GroupsSettings(self._retrievers[retriever].depth)
-        label = f"merge {dataset} {retriever}"
-
-        def stage(lists: Tables) -> Stage:
-            return Stage(
-                table="retrievals",
-                label=label,
-                settings=settings,
-                worker=MergeGroups,
-                over=lists,
-                schema=tables.RETRIEVALS,
-                resources=self._resources.retrieve,
-            )
-
-        return self._graph.add(FUSE, "retrievals", label, settings, stage, needs=found)
+        stage = Stage(
+            table="retrievals",
+            label=f"merge {dataset} {retriever}",
+            settings=GroupsSettings(self._retrievers[retriever].depth),
+            worker=MergeGroups,
+            over={},
+            schema=tables.RETRIEVALS,
+            resources=self._resources.retrieve,
+        )
+        return self._graph.add_stage(FUSE, stage, found)
 
     def _steps(self, dataset: str, retriever: str) -> dict[str, str]:
         """The steps of a retriever's index, by name."""
@@ -133,51 +128,38 @@ class RetrievalStages:
         return nodes
 
     def _step(self, dataset: str, retriever: str, step: Step, nodes: dict[str, str]) -> str:
-        label = f"{step.name} {dataset} {retriever}"
-        resources = self._resources.encode if step.encode else self._resources.index
-
-        def stage(found: Tables) -> Stage:
-            return Stage(
-                table=step.name,
-                version=step.version,
-                label=label,
-                settings=self._retrievers[retriever],
-                key_settings=dict(step.key),
-                worker=step.worker,
-                over={step.over: found[step.over]},
-                inputs={name: found[name] for name in step.inputs},
-                schema=None,
-                rows="files",
-                ids=("passage_id",),
-                resources=resources,
-                one_range=step.whole,
-                only=step.only,
-            )
-
-        needs = {name: nodes[name] for name in (step.over, *step.inputs)}
-        return self._graph.add("index", step.name, label, [dict(step.key), step.version], stage, needs=needs)
+        stage = Stage(
+            table=step.name,
+            version=step.version,
+            label=f"{step.name} {dataset} {retriever}",
+            settings=self._retrievers[retriever],
+            key_settings=dict(step.key),
+            worker=step.worker,
+            over={},
+            schema=None,
+            rows="files",
+            ids=("passage_id",),
+            resources=self._resources.encode if step.encode else self._resources.index,
+            one_range=step.whole,
+            only=step.only,
+        )
+        inputs = {name: nodes[name] for name in step.inputs}
+        return self._graph.add_stage("index", stage, {step.over: nodes[step.over]}, inputs)
 
     def cited(self, dataset: str, retriever: str, lists: str, first: int) -> str:
         """The passages that are among the first ones of any of a retriever's lists."""
-        settings = GatherSettings(first)
-        label = f"gather {dataset} {retriever}"
-
-        def stage(found: Tables) -> Stage:
-            return Stage(
-                table="cited",
-                label=label,
-                settings=settings,
-                worker=GatherWorker,
-                over={"passages": found["passages"]},
-                inputs={"retrievals": found["retrievals"]},
-                schema=tables.PASSAGES,
-                rows="subset",
-                ids=("passage_id",),
-                resources=self._resources.gather,
-            )
-
-        needs = {"passages": self._passages(dataset), "retrievals": lists}
-        return self._graph.add("gather", "cited", label, settings, stage, needs=needs)
+        stage = Stage(
+            table="cited",
+            label=f"gather {dataset} {retriever}",
+            settings=GatherSettings(first),
+            worker=GatherWorker,
+            over={},
+            schema=tables.PASSAGES,
+            rows="subset",
+            ids=("passage_id",),
+            resources=self._resources.gather,
+        )
+        return self._graph.add_stage("gather", stage, {"passages": self._passages(dataset)}, {"retrievals": lists})
 
     def recalls(self, dataset: str, retriever: str) -> dict[str, str]:
         """By the names of the approximate retrievers among this one and those that it is made from: what share of the
@@ -192,43 +174,32 @@ class RetrievalStages:
 
     def _recall(self, dataset: str, retriever: str) -> str:
         settings = self._retrievers[retriever]
-        steps = self._steps(dataset, retriever)
+        stage = Stage(
+            table="recall",
+            label=f"recall {dataset} {retriever}",
+            settings=settings,
+            key_settings={"sample": settings.recall_sample, "depth": settings.depth},
+            worker=RecallWorker,
+            over={},
+            schema=tables.RECALL,
+            rows="whole",
+            expected_rows=len(DEPTHS),
+            resources=self._resources.retrieve,
+        )
         over = {"questions": self._questions(dataset), "retrievals": self.lists(dataset, retriever)}
+        steps = self._steps(dataset, retriever)
         inputs = {name: node for name, node in steps.items() if name in ("vectors", "trained")}
-        label = f"recall {dataset} {retriever}"
-
-        def stage(found: Tables) -> Stage:
-            return Stage(
-                table="recall",
-                label=label,
-                settings=settings,
-                key_settings={"sample": settings.recall_sample, "depth": settings.depth},
-                worker=RecallWorker,
-                over={name: found[name] for name in over},
-                inputs={name: found[name] for name in inputs},
-                schema=tables.RECALL,
-                rows="whole",
-                expected_rows=len(DEPTHS),
-                resources=self._resources.retrieve,
-            )
-
-        what = {"sample": settings.recall_sample, "depth": settings.depth}
-        return self._graph.add("recall", "recall", label, what, stage, needs={**over, **inputs})
+        return self._graph.add_stage("recall", stage, over, inputs)
 
     def relevance(self, dataset: str, retriever: str, lists: str) -> str:
         """Where each question's evidence stands in a retriever's lists."""
-        label = f"measure {dataset} {retriever}"
-
-        def stage(found: Tables) -> Stage:
-            return Stage(
-                table="relevance",
-                label=label,
-                settings={},
-                worker=MeasureWorker,
-                over={"questions": found["questions"], "retrievals": found["retrievals"]},
-                schema=tables.RELEVANCE,
-                resources=self._resources.label,
-            )
-
-        needs = {"questions": self._questions(dataset), "retrievals": lists}
-        return self._graph.add("measure", "relevance", label, {}, stage, needs=needs)
+        stage = Stage(
+            table="relevance",
+            label=f"measure {dataset} {retriever}",
+            settings={},
+            worker=MeasureWorker,
+            over={},
+            schema=tables.RELEVANCE,
+            resources=self._resources.label,
+        )
+        return self._graph.add_stage("measure", stage, {"questions": self._questions(dataset), "retrievals": lists})

@@ -135,40 +135,30 @@ class _Declaration:
 
     def _answers(self, configuration: Configuration, retrieval: str, cited: str) -> str:
         settings = self._plan.generators[configuration.generator]
-        label = f"answer {configuration.name}"
-
-        def stage(found: Tables) -> Stage:
-            return Stage(
-                table="answers",
-                label=label,
-                settings=settings,
-                worker=GenerateWorker,
-                over={"questions": found["questions"], "retrievals": found["retrievals"]},
-                inputs={"passages": found["passages"]},
-                schema=tables.ANSWERS,
-                resources=self._job.resources.generate,
-                affinity=affinity(settings),
-            )
-
-        questions = self._nodes.datasets[configuration.dataset].questions
-        needs = {"passages": cited, "questions": questions, "retrievals": retrieval}
-        return self._graph.add("answer", "answers", label, settings, stage, needs=needs)
+        stage = Stage(
+            table="answers",
+            label=f"answer {configuration.name}",
+            settings=settings,
+            worker=GenerateWorker,
+            over={},
+            schema=tables.ANSWERS,
+            resources=self._job.resources.generate,
+            affinity=affinity(settings),
+        )
+        over = {"questions": self._nodes.datasets[configuration.dataset].questions, "retrievals": retrieval}
+        return self._graph.add_stage("answer", stage, over, {"passages": cited})
 
     def _contexts(self, configuration: Configuration, answers: str) -> str:
-        label = f"contexts {configuration.name}"
-
-        def stage(found: Tables) -> Stage:
-            return Stage(
-                table="contexts",
-                label=label,
-                settings={},
-                worker=ContextsWorker,
-                over={"answers": found["answers"]},
-                schema=tables.CONTEXTS,
-                resources=self._job.resources.label,
-            )
-
-        return self._graph.add("contexts", "contexts", label, {}, stage, needs={"answers": answers})
+        stage = Stage(
+            table="contexts",
+            label=f"contexts {configuration.name}",
+            settings={},
+            worker=ContextsWorker,
+            over={},
+            schema=tables.CONTEXTS,
+            resources=self._job.resources.label,
+        )
+        return self._graph.add_stage("contexts", stage, {"answers": answers})
 
     def _verdict_r(self, configuration: Configuration, answers: str, cited: str) -> str:
         judged = {"contexts": self._contexts(configuration, answers)}
@@ -187,23 +177,18 @@ class _Declaration:
         inputs: dict[str, str],
     ) -> str:
         """judged: what the questions are judged with, row by row. inputs: tables that are read whole."""
-        label = f"judge {judge.sources[0]} {configuration.name}"
-
-        def stage(found: Tables) -> Stage:
-            return Stage(
-                table="verdicts",
-                label=label,
-                settings=judge,
-                worker=worker,
-                over={name: found[name] for name in ("questions", *judged)},
-                inputs={name: found[name] for name in inputs},
-                schema=tables.VERDICTS,
-                resources=self._job.resources.judge,
-                affinity=affinity(judge),
-            )
-
-        needs = {"questions": self._nodes.datasets[configuration.dataset].questions, **inputs, **judged}
-        return self._graph.add("judge", "verdicts", label, judge, stage, needs=needs)
+        stage = Stage(
+            table="verdicts",
+            label=f"judge {judge.sources[0]} {configuration.name}",
+            settings=judge,
+            worker=worker,
+            over={},
+            schema=tables.VERDICTS,
+            resources=self._job.resources.judge,
+            affinity=affinity(judge),
+        )
+        over = {"questions": self._nodes.datasets[configuration.dataset].questions, **judged}
+        return self._graph.add_stage("judge", stage, over, inputs)
 
     def _judge_of(self, variable: str, phrase: str) -> JudgeSettings:
         """The judge of one variable: only its own prompts, so that a changed prompt for T does not redo R."""
@@ -220,25 +205,19 @@ class _Declaration:
 
     def _annotations(self, configuration: Configuration, answers: str, verdicts: dict[str, str]) -> str:
         settings = self._label_settings(configuration, list(verdicts))
-        label = f"label {configuration.name}"
-
-        def stage(found: Tables) -> Stage:
-            judged = {name: found[name] for name in verdicts}
-            return Stage(
-                table="annotations",
-                version=2,
-                label=label,
-                settings=settings,
-                worker=AnnotateWorker,
-                over={"questions": found["questions"], "answers": found["answers"], **judged},
-                inputs={"answers": found["answers"]},
-                schema=tables.annotations_schema(settings.sources),
-                resources=self._job.resources.label,
-            )
-
+        stage = Stage(
+            table="annotations",
+            version=2,
+            label=f"label {configuration.name}",
+            settings=settings,
+            worker=AnnotateWorker,
+            over={},
+            schema=tables.annotations_schema(settings.sources),
+            resources=self._job.resources.label,
+        )
         questions = self._nodes.datasets[configuration.dataset].questions
-        needs = {"questions": questions, "answers": answers, **verdicts}
-        return self._graph.add("label", "annotations", label, settings, stage, needs=needs)
+        over = {"questions": questions, "answers": answers, **verdicts}
+        return self._graph.add_stage("label", stage, over, {"answers": answers})
 
     def _label_settings(self, configuration: Configuration, judges: list[str]) -> LabelSettings:
         return dataclasses.replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rat_ray.merging import merge_runs
+from rat_ray.merging import RETRIEVAL_FILE, merge_runs
 from rat_ray.outcome import Failed
 from rat_ray.output import sweep_root
 from rat_ray.progress import console
@@ -27,7 +27,7 @@ def merge_summaries(url: str, storage: StorageSettings | None = None, failed: Se
     screen = console()
     screen.print(f"\nAll {len(folders)} runs of the sweep:", highlight=False)
     print_table(result_table(summary), screen)
-    retrieval = root.find_table("retrieval.parquet")
+    retrieval = root.find_table(RETRIEVAL_FILE)
     if retrieval is not None:
         print_retrieval(retrieval, screen)
     screen.print(f"out: {root.url}", highlight=False, markup=False, soft_wrap=True)

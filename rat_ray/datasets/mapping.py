@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rat_ray import tables
+from rat_ray.datasets.checks import check_choice
 from rat_ray.datasets.corpus import Corpus
 from rat_ray.datasets.drafts import Draft, Needed
 from rat_ray.datasets.evidence import MOST_SETS, Ids, any_of, by_numbers, by_texts, product, unique_sets
@@ -24,7 +25,7 @@ from rat_ray.datasets.reading import RowError
 from rat_ray.datasets.source import Source, combine, questions_digest_of
 from rat_ray.datasets.titles import read_redirects
 from rat_ray.datasets.wikipedia import CorpusSettings
-from rat_ray.errors import InputError, did_you_mean
+from rat_ray.errors import InputError
 
 __all__ = ["UNMAPPED_RULES", "Draft", "Mapper", "Needed", "check_unmapped", "load_drafts", "source_of"]
 
@@ -37,8 +38,7 @@ _NO_NUMBERS: Final = (
 
 def check_unmapped(value: str, choices: tuple[str, ...] = UNMAPPED_RULES) -> None:
     """Raises InputError unless `dataset.unmapped` is one of the choices. For a benchmark's `validate`."""
-    if value not in choices:
-        raise InputError(f"dataset.unmapped={value!r}: unknown{did_you_mean(value, choices)}")
+    check_choice("dataset.unmapped", value, choices)
 
 
 def load_drafts(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rat_ray.datasets.benchmark import check_common, with_on_error
+from rat_ray.datasets.checks import check_choice
 from rat_ray.datasets.drafts import Draft
 from rat_ray.datasets.mapping import load_drafts
 from rat_ray.datasets.nq_evidence import evidence_of, question_key
@@ -17,7 +18,7 @@ from rat_ray.datasets.problems import Problems
 from rat_ray.datasets.reading import resolve_file, resolve_folder
 from rat_ray.datasets.source import Source
 from rat_ray.datasets.wikipedia import CorpusSettings
-from rat_ray.errors import InputError, did_you_mean
+from rat_ray.errors import InputError
 
 _WITHOUT: Final = ("leave_out", "unknown")
 _ALL, _FIRST = "all", "first"
@@ -63,13 +64,9 @@ class NaturalQuestionsSettings:
     def validate(self) -> None:
         """Raises InputError for a value that cannot be meant."""
         check_common(self)
-        for key, value, choices in (
-            ("format", self.format, ("auto", *QUESTION_FORMATS)),
-            ("positives", self.positives, (_ALL, _FIRST)),
-            ("without_evidence", self.without_evidence, _WITHOUT),
-        ):
-            if value not in choices:
-                raise InputError(f"dataset.{key}={value!r}: unknown{did_you_mean(value, choices)}")
+        check_choice("dataset.format", self.format, ("auto", *QUESTION_FORMATS))
+        check_choice("dataset.positives", self.positives, (_ALL, _FIRST))
+        check_choice("dataset.without_evidence", self.without_evidence, _WITHOUT)
 
     @property
     def corpus_settings(self) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Final
 import pyarrow as pa
 
 from rat_ray import tables
+from rat_ray.datasets.checks import check_choice
 from rat_ray.datasets.reading import Place, RowError
-from rat_ray.errors import InputError, did_you_mean
 
 SKIPPED: Final = "skipped"
 UNMAPPED: Final = "unmapped"
@@ -21,8 +21,7 @@ _ON_ERROR: Final = ("stop", "skip")
 
 def check_on_error(key: str, value: str) -> None:
     """Raises InputError unless the value is "stop" or "skip"."""
-    if value not in _ON_ERROR:
-        raise InputError(f"{key}={value!r}: unknown{did_you_mean(value, _ON_ERROR)}")
+    check_choice(key, value, _ON_ERROR)
 
 
 class Problems:
