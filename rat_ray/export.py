@@ -51,7 +51,7 @@ def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
     notes = [*_source_notes(pipeline), *results.notes, *_failure_notes(results.annotations)]
     notes += fit_notes(results.fitted, pipeline.job)
     verdicts = _verdict_counts(results.verdicts)
-    notes += _unread_notes(verdicts)
+    notes += unread_notes(verdicts)
     facts = {
         "notes": notes,
         "prior": key_of(pipeline.job.prior),
@@ -268,7 +268,7 @@ def _failure_notes(annotations: Mapping[str, Table]) -> list[str]:
     return notes
 
 
-def _unread_notes(verdicts: Sequence[Mapping[str, Any]]) -> list[str]:
+def unread_notes(verdicts: Sequence[Mapping[str, Any]]) -> list[str]:
     """Verdicts that are missing because the judge said neither yes nor no, or failed."""
     notes = []
     for one in verdicts:

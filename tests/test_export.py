@@ -12,7 +12,7 @@ import pytest
 
 from rat_ray import tables
 from rat_ray.errors import InputError
-from rat_ray.export import read_annotated
+from rat_ray.export import read_annotated, unread_notes
 from rat_ray.hive import read_dataset, write_dataset, write_tables
 from rat_ray.keys import digest_of
 from rat_ray.merging import merge_runs
@@ -254,3 +254,14 @@ def test_two_runs_that_would_share_a_name_are_refused_before_anything_is_written
 def test_a_folder_without_runs_is_no_sweep(tmp_path: Path) -> None:
     assert merge_runs(str(tmp_path)) is None
     assert not list(tmp_path.iterdir())
+
+
+def test_verdicts_that_are_missing_are_counted_in_words() -> None:
+    def one(**counts: int) -> dict[str, Any]:
+        return {"config": "mine", "judge": "r@local", "counts": counts}
+
+    assert unread_notes([one(ok=5, not_asked=2)]) == []
+    assert unread_notes([one(ok=2, unparsed=3, error=1, not_asked=4)]) == [
+        "mine: 3 of 6 verdicts of r@local could not be read (missing)",
+        "mine: 1 of 6 verdicts of r@local failed (missing)",
+    ]

@@ -154,3 +154,14 @@ def test_what_holds_an_out() -> None:
     assert [parent_of(url) for url in ("a/b", "a", "/a/b/", "s3://b/x/y", "s3://b/x/")] == [
         *("a", ".", "/a", "s3://b/x", "s3://b")
     ]
+
+
+def test_files_that_changed_are_told_from_settings_that_did(tmp_path: Path) -> None:
+    def job(seed: int, digest: str) -> OutFolder:
+        return OutFolder(str(tmp_path / "out"), {"seed": seed, "sources": {"handbook": digest}}, "evaluate")
+
+    job(1, "a").claim()
+    with pytest.raises(InputError, match="over other files: those of dataset handbook have changed since"):
+        job(1, "b").check()
+    with pytest.raises(InputError, match=r"other settings \(seed, sources\.handbook\)"):
+        job(2, "b").check()
