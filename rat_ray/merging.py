@@ -40,11 +40,18 @@ def merge_runs(url: str, storage: StorageSettings | None = None) -> tuple[OutFol
     Raises: InputError where two runs would share a name or their columns differ in type.
     """
     root = sweep_root(url, storage)
-    runs = [run for name in root.folders() if (run := _finished(root.inside(name))) is not None]
+    runs = _runs(root)
     if not runs:
         return None
     _check_names(runs)
     root.claim()
+    with root.alone("merging a sweep"):
+        return _merge(root, _runs(root))
+
+
+def _merge(root: OutFolder, runs: Sequence[_Run]) -> tuple[OutFolder, pa.Table, list[str]]:
+    """The caller is the only one that merges here: two sweeps into one folder may end at the same time."""
+    _check_names(runs)
     summary = _merged("summary", runs)
     assert summary is not None
     made_of = digest_of([code_digest(), [[run.names, run.facts.get("files")] for run in runs]])
@@ -53,6 +60,10 @@ def merge_runs(url: str, storage: StorageSettings | None = None) -> tuple[OutFol
     folders = [run.files.name for run in runs]
     root.finish({**_facts(runs), "configurations": folders, **provenance()}, made_of)
     return root, summary, folders
+
+
+def _runs(root: OutFolder) -> list[_Run]:
+    return [run for name in root.folders() if (run := _finished(root.inside(name))) is not None]
 
 
 def _write(root: OutFolder, runs: Sequence[_Run], summary: pa.Table) -> None:

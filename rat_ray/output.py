@@ -6,7 +6,8 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ import pyarrow.parquet as pq
 
 from rat_ray.errors import InputError
 from rat_ray.keys import digest_of
-from rat_ray.store import StorageSettings
+from rat_ray.store import Holder, StorageSettings
+from rat_ray.store.lease import take
 from rat_ray.store.names import check_address
 from rat_ray.store.objects import Objects, open_objects
 
 RUN_FILE = "run.json"
+_ALONE, _POLL_SECONDS = ".alone", 0.2
 _LONGEST_NAME, _LONGEST_PATH = 255, 3000  # bytes; below a path our own folders still need room
 
 
@@ -206,6 +209,17 @@ class OutFolder(OutFiles):
         if not self.objects.create(RUN_FILE, running):
             self.check()  # another job may have been first
             self.objects.put(RUN_FILE, running)
+
+    @contextlib.contextmanager
+    def alone(self, what: str) -> Iterator[None]:
+        """Wait until no other process does this in the claimed folder, and keep others waiting. what: for them."""
+        while isinstance(lease := take(self._root, self.storage, _ALONE, what), Holder):
+            time.sleep(_POLL_SECONDS)
+        with lease:
+            yield
+        if self.local:
+            with contextlib.suppress(OSError):  # another one waits
+                (Path(self.place) / _ALONE).rmdir()
 
     def _prepare(self) -> None:
         """Make the place, or raise InputError, in the words of the setting that names it."""

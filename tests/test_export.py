@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from rat_ray.export import read_annotated, unread_notes
 from rat_ray.hive import read_dataset, write_dataset, write_tables
 from rat_ray.keys import digest_of
 from rat_ray.merging import merge_runs
-from rat_ray.output import OutFiles, OutFolder
+from rat_ray.output import OutFiles, OutFolder, sweep_root
 from rat_ray.stage import import_table
 from rat_ray.store import StorageSettings, Store, Table
 from tests.commandline import everything_under
@@ -231,6 +233,27 @@ def test_a_sweep_is_written_again_only_where_something_changed(tmp_path: Path) -
     merged()
     [row] = read_partitions(sweep / "annotations")["b"].column("r").to_pylist()
     assert row == 0
+
+
+def test_only_one_sweep_merges_at_a_time(place: tuple[str, StorageSettings]) -> None:
+    url, storage = place
+    finished(f"{url}/a", storage, {"a": annotations([1])})
+    root = sweep_root(url, storage)
+    root.claim()
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        pool.submit(merge_runs, str(url), storage).result()  # the process is up, and takes milliseconds from now on
+        finished(f"{url}/b", storage, {"b": annotations([1])})
+        with root.alone("a test"):
+            waiting = pool.submit(merge_runs, str(url), storage)
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=3)
+            finished(f"{url}/c", storage, {"c": annotations([1])})
+        merged = waiting.result(timeout=60)
+    assert merged is not None
+    assert merged[2] == ["a", "b", "c"], "it looked for runs when its turn had come"
+    facts = root.run()
+    assert facts is not None
+    assert facts["status"] == "complete"
 
 
 def test_runs_that_trust_different_labels_are_no_single_run(tmp_path: Path) -> None:

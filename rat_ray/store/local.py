@@ -16,6 +16,7 @@ from rat_ray.store.names import check_name
 from rat_ray.store.objects import Entry, UnreadableError
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+_FOLDER_TRIES = 5
 
 
 def write_new(path: Path, data: bytes) -> bool:
@@ -45,9 +46,15 @@ def _move_new(scratch: Path, path: Path) -> bool:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Write a file in one step, so that a reader sees the old or the new content and never half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _scratch_file(path, data) as scratch:
-        os.replace(scratch, path)
+    for attempt in range(_FOLDER_TRIES):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with _scratch_file(path, data) as scratch:
+                os.replace(scratch, path)
+            return
+        except FileNotFoundError:  # another process removed the folder, which was empty
+            if attempt == _FOLDER_TRIES - 1:
+                raise
 
 
 @contextlib.contextmanager
