@@ -31,9 +31,9 @@ from rat_ray.store import StorageSettings
 from rat_ray.sweep import merge_summaries
 
 # Values of these keys are often paths, which Hydra's grammar would trip over (spaces, brackets, equal signs).
-_PATH_KEYS = ("data", "data_dir", "out", "store", "run", "dataset.path", "generator.model_path")
+_PATH_KEYS = ("data", "data_dir", "out", "store", "run", "people", "dataset.path", "generator.model_path")
 # Lists of names that people write without brackets: by=model,dataset.
-_LIST_KEYS = ("by", "configs", "judges")
+_LIST_KEYS = ("by", "configs", "judges", "files", "variables")
 _USAGE = f"""rat-ray {rat_ray.__version__}: evaluate retrieval-augmented generation
 
   rat-ray evaluate experiment=quickstart          the whole job on the embedded demo
@@ -42,6 +42,8 @@ _USAGE = f"""rat-ray {rat_ray.__version__}: evaluate retrieval-augmented generat
   rat-ray fit data=labels.csv out=DIR             labels in; posterior table and report out
   rat-ray compare run=OUT                         every two configurations on the same questions; ranks
   rat-ray allocate run=OUT                        which labels tell most? a study on a finished run
+  rat-ray annotate export run=OUT out=DIR         the items to label next, for spreadsheets and Label Studio
+  rat-ray annotate import run=OUT files=LABELLED people=FILE   labels back: checked, joined, kept in FILE
   rat-ray report run=OUT                          write the report of a finished run again
   rat-ray store show store=STORE                  the tables of a store, and where each came from
   rat-ray store gc store=STORE                    what no table needs: listed; delete=true removes it
@@ -100,6 +102,8 @@ class _Masked:
 
 def _word_as_setting(command: str, arguments: list[str]) -> list[str]:
     """`rat-ray store gc …` as `rat-ray store action=gc …`. Raises InputError for a word that the command has not."""
+    for alias, name in commands.ALIASES.get(command, {}).items():
+        arguments = [f"{name}{one.removeprefix(alias)}" if one.startswith(f"{alias}=") else one for one in arguments]
     if command not in commands.WORDS or not arguments or not arguments[0].isidentifier():
         return arguments
     setting, words = commands.WORDS[command]

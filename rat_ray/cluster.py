@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rat_ray.errors import InputError, masked
@@ -186,7 +187,7 @@ class Cluster:
             )
         self._started_here = True
 
-    def workers(self, resources: Resources) -> PoolSettings:
+    def workers(self, resources: Resources, together: int = 1) -> PoolSettings:
         """What a pool must know of workers of this size. Connects."""
         self.connect()
         options: dict[str, Any] = {"num_cpus": resources.num_cpus, "scheduling_strategy": "SPREAD"}
@@ -194,7 +195,8 @@ class Cluster:
             options["num_gpus"] = resources.num_gpus
         if resources.memory_mb:
             options["memory"] = resources.memory_mb << 20
-        return PoolSettings(options, lambda: self._size(resources), self.settings.stall_timeout, _in_words(resources))
+        size = partial(self._size, resources)
+        return PoolSettings(options, size, self.settings.stall_timeout, _in_words(resources), together)
 
     def hosts(self) -> set[str]:
         """The names of the machines that the cluster runs on, this one included."""

@@ -21,12 +21,19 @@ COMMANDS: Mapping[str, str] = {
     "fit": "rat_ray.fitting",
     "compare": "rat_ray.comparing",
     "allocate": "rat_ray.study",
+    "annotate": "rat_ray.annotating",
     "report": "rat_ray.reporting",
     "store": "rat_ray.storing",
 }
 
 # Command -> the setting that a bare word after it stands for, and the words: `rat-ray store gc` is `action=gc`.
-WORDS: Mapping[str, tuple[str, tuple[str, ...]]] = {"store": ("action", ("show", "gc"))}
+WORDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "store": ("action", ("show", "gc")),
+    "annotate": ("action", ("export", "import")),
+}
+
+# Command -> another name of a setting: `labels` names a group, which Hydra would look for.
+ALIASES: Mapping[str, Mapping[str, str]] = {"annotate": {"labels": "people"}}
 
 # Each job of these leaves a summary in a folder of its own; a sweep merges them.
 SWEEPABLE = ("evaluate", "fit")

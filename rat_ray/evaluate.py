@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rat_ray.allocate import AllocationSettings
 from rat_ray.annotate.judge import JudgeSettings
-from rat_ray.annotate.labels import LabelSettings
+from rat_ray.annotate.label_settings import LabelSettings
+from rat_ray.annotate.people import read_people
 from rat_ray.cluster import ClusterSettings, Resources
 from rat_ray.datasets import DATASETS
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.fit_stages import COUNTING
-from rat_ray.generate import ENGINES
+from rat_ray.generate import revision
 from rat_ray.generate.engine import PromptedSettings
-from rat_ray.generate.models import known_revision, model_revision
 from rat_ray.generate.prompts import load_prompts
 from rat_ray.generate.worker import GeneratorSettings
 from rat_ray.model import DiagnosticsSettings, EngineSettings, Policy, Prior
@@ -30,6 +30,8 @@ from rat_ray.settings import build, check_given, conf_dir, fields_of
 from rat_ray.store import StorageSettings
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from rat_ray.commands import Context
 
 _Prompted = TypeVar("_Prompted", bound=PromptedSettings)
@@ -97,6 +99,7 @@ class EvaluateSettings:
     judge_model: str = PANEL
     share_judges: bool = False
     configurations: list[Choice] = field(default_factory=list)
+    judges: list[str] = field(default_factory=list)
     data_dir: str = "data"
     dry_run: bool = False
 
@@ -108,17 +111,26 @@ class EvaluateSettings:
 
 @dataclass(frozen=True)
 class Configuration:
-    """One RAG system under evaluation, by the names of its parts."""
+    """One RAG system under evaluation, by the names of its parts.
+
+    retriever, generator: empty where the dataset brings the answers of a system that ran elsewhere.
+    """
 
     name: str
     dataset: str
     retriever: str
     generator: str
 
+    @property
+    def answered(self) -> bool:
+        """Whether the dataset brings its answers."""
+        return not self.generator
+
 
 class Plan(NamedTuple):
     """A checked job: its configurations and the settings of every part they name.
 
+    judges: those that judge anything, with their prompts and models known. people: their labels, if any.
     name: what tells it from the other jobs of a sweep. missing: what must be there before it can run, and is not.
     """
 
@@ -127,6 +139,8 @@ class Plan(NamedTuple):
     datasets: dict[str, Any]
     retrievers: dict[str, Any]
     generators: dict[str, Any]
+    judges: list[JudgeSettings]
+    people: pa.Table | None
     out: str
     sweep: bool
     name: str
@@ -150,22 +164,22 @@ def make_plan(context: Context) -> Plan:
     """
     job = build(EvaluateSettings, context.config)
     identify = _Identify(read=not job.dry_run)
-    if job.judge.variables:
-        job = dataclasses.replace(job, judge=identify(f"judge {job.judge.name}", job.judge))
-    taken = sorted(set(job.judge.sources) & set(job.labels.rules))
-    if taken:
-        raise InputError(f"judge.name={job.judge.name}: {', '.join(taken)} is a rule; give the judge another name")
-    dataclasses.replace(job.labels, judges=job.judge.sources).check_trusted()
+    judges = _judges(job, context, identify)
+    people = read_people(job.labels.people) if job.labels.people else None
+    job = dataclasses.replace(job, labels=_labels(job.labels, judges, people))
     first = _Names(*(context.choices[group] for group in _Names._fields))
     choices = _combinations(job.configurations, first) or [first]
     listed = len(choices) > 1
     _compose_ahead(context, first, choices)
     components = _Components(context, first, listed or context.multirun, identify)
     datasets = {name: components.build("dataset", name) for name in dict.fromkeys(c.dataset for c in choices)}
-    generators = {name: components.build("generator", name) for name in dict.fromkeys(c.generator for c in choices)}
+    choices = _without_unused(choices, datasets)
+    used = dict.fromkeys(c.generator for c in choices if c.generator)
+    generators = {name: components.build("generator", name) for name in used}
     retrievers: dict[str, Any] = {}
     for choice in choices:
-        _add_retriever(choice.retriever, components, retrievers)
+        if choice.retriever:
+            _add_retriever(choice.retriever, components, retrievers)
     configurations = [_configuration(choice, datasets, context, len(datasets) > 1) for choice in choices]
     names = [configuration.name for configuration in configurations]
     doubled = sorted({name for name in names if names.count(name) > 1})
@@ -179,8 +193,52 @@ def make_plan(context: Context) -> Plan:
     out = below(job.out, names[0]) if single else context.folder(job.out)
     name = names[0] if single else safe_name(f"run{context.suffix}")
     return Plan(
-        job, configurations, datasets, retrievers, generators, out, context.multirun, name, sorted(identify.missing)
+        job=job,
+        configurations=configurations,
+        datasets=datasets,
+        retrievers=retrievers,
+        generators=generators,
+        judges=judges,
+        people=people,
+        out=out,
+        sweep=context.multirun,
+        name=name,
+        missing=sorted(identify.missing),
     )
+
+
+def _judges(job: EvaluateSettings, context: Context, identify: _Identify) -> list[JudgeSettings]:
+    """The job's judge and those of `judges`, but those that judge nothing. Raises InputError for two of one name."""
+    more = [build(JudgeSettings, context.component("judge", name), f"judge {name}") for name in job.judges]
+    judges = [judge for judge in (job.judge, *more) if judge.variables]
+    sources = [source for judge in judges for source in judge.sources]
+    doubled = sorted({source for source in sources if sources.count(source) > 1})
+    if doubled:
+        raise InputError(f"judges: {', '.join(doubled)} would be the column of two judges; give one another name=")
+    return [identify(f"judge {judge.name}", judge) for judge in judges]
+
+
+def _labels(labels: LabelSettings, judges: Sequence[JudgeSettings], people: pa.Table | None) -> LabelSettings:
+    """With the judges' and people's columns known, and every trusted source checked."""
+    sources = [source for judge in judges for source in judge.sources]
+    labels = dataclasses.replace(labels.resolved(), judges=sources)
+    if people is None:
+        labels = labels.with_people([], [])
+    else:
+        labels = labels.with_people(
+            *(sorted(set(people.column(name).to_pylist())) for name in ("variable", "annotator"))
+        )
+    taken = sorted(set(sources) & {*labels.rules, *labels.people_columns})
+    if taken:
+        raise InputError(f"judge.name: {', '.join(taken)} is no judge's column; give the judge another name")
+    labels.check_trusted()
+    return labels
+
+
+def _without_unused(choices: Sequence[_Names], datasets: Mapping[str, Any]) -> list[_Names]:
+    """No retriever and no generator where the dataset brings its answers."""
+    answered = {name for name, settings in datasets.items() if DATASETS[settings.kind].answered}
+    return list(dict.fromkeys(_Names(c.dataset, "", "") if c.dataset in answered else c for c in choices))
 
 
 class _Names(NamedTuple):
@@ -212,8 +270,8 @@ def _compose_ahead(context: Context, first: _Names, choices: Sequence[_Names]) -
 
 def _configuration(choice: _Names, datasets: Mapping[str, Any], context: Context, several: bool) -> Configuration:
     dataset = str(datasets[choice.dataset].name)
-    words = [dataset] if several else []
-    name = "-".join([*words, choice.retriever, choice.generator]) + context.suffix
+    words = [dataset] if several or not choice.generator else []
+    name = "-".join(word for word in (*words, choice.retriever, choice.generator) if word) + context.suffix
     return Configuration(safe_name(name), choice.dataset, choice.retriever, choice.generator)
 
 
@@ -231,15 +289,12 @@ class _Identify:
         return dataclasses.replace(settings, prompts=prompts, model_revision=self._revision(what, settings))
 
     def _revision(self, what: str, settings: PromptedSettings) -> str:
-        if settings.kind not in ENGINES:
-            self.missing.add(f"{what}: no backend of kind {settings.kind!r}{did_you_mean(settings.kind, ENGINES)}")
-        else:
-            try:
-                known = (model_revision if self._read else known_revision)(settings.model, settings.model_path)
-                if known is not None:
-                    return known
-            except InputError as error:
-                self.missing.add(f"{what}: {error}")
+        try:
+            known = revision(settings, self._read)
+            if known is not None:
+                return known
+        except InputError as error:
+            self.missing.add(f"{what}: {error}")
         return f"not read: {settings.model_path or settings.model}"
 
 

@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 
 from rat_ray import tables
 from rat_ray.errors import InputError
+from rat_ray.export_answers import people_notes, people_used, usage, usage_notes, write_answers
 from rat_ray.hive import read_dataset, write_tables
 from rat_ray.keys import digest_of, key_of
-from rat_ray.merging import PROBLEMS_FILE, RETRIEVAL_FILE
+from rat_ray.merging import PEOPLE_FILE, PROBLEMS_FILE, RETRIEVAL_FILE
 from rat_ray.model import identify, merge
 from rat_ray.model.design import Options
 from rat_ray.model.identify import identify_together
@@ -52,6 +53,10 @@ def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
     notes += fit_notes(results.fitted, pipeline.job)
     verdicts = _verdict_counts(results.verdicts)
     notes += unread_notes(verdicts)
+    people = people_used(pipeline.plan.people, results.annotations)
+    notes += people_notes(people)
+    used = usage(pipeline)
+    notes += usage_notes(used)
     facts = {
         "notes": notes,
         "prior": key_of(pipeline.job.prior),
@@ -61,18 +66,23 @@ def export(pipeline: Pipeline, records: Sequence[StageRecord]) -> None:
         "budget": pipeline.job.labels.budget,
         "budget_seed": pipeline.job.labels.seed,
         "verdicts": verdicts,
+        "usage": used,
         "failed": results.failed,
         **run_facts(pipeline.store, records, pipeline.job.seed),
     }
-    _finish(pipeline.out, facts, lambda: _write_evaluation(pipeline))
+    _finish(pipeline.out, facts, lambda: _write_evaluation(pipeline, people))
 
 
-def _write_evaluation(pipeline: Pipeline) -> None:
+def _write_evaluation(pipeline: Pipeline, people: pa.Table | None) -> None:
     out, results = pipeline.out, pipeline.results
     write_tables(out, "annotations", results.annotations)
+    write_answers(out, pipeline)
+    if people is not None:
+        out.write_table(PEOPLE_FILE, people)
     write_fits(out, results.fitted)
-    write_tables(out, "relevance", results.relevance)
-    out.write_table(RETRIEVAL_FILE, _retrieval(pipeline))
+    if results.relevance:
+        write_tables(out, "relevance", results.relevance)
+        out.write_table(RETRIEVAL_FILE, _retrieval(pipeline))
     if results.allocation is not None:
         out.write_table("allocation.parquet", results.allocation.read())
     problems = [dataset.source.problems() for dataset in results.datasets.values()]

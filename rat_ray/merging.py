@@ -16,8 +16,9 @@ from rat_ray.versions import code_digest, provenance
 
 TABLES = ("checks", "allocation", "retrieval")  # beside the summary
 RETRIEVAL_FILE = "retrieval.parquet"
-DATASETS = ("annotations", "posterior", "patterns", "relevance")
-PROBLEMS_FILE = "problems.parquet"  # of datasets, which several runs share
+DATASETS = ("annotations", "answers", "posterior", "patterns", "relevance")
+# Of datasets, which several runs share: a row that two have is one.
+PROBLEMS_FILE, PASSAGES_FILE, PEOPLE_FILE = "problems.parquet", "passages.parquet", "people.parquet"
 # Facts of a run that are also the sweep's where all its runs agree.
 _COMMON = ("prior", "judge_model", "policy", "trusted", "budget", "budget_seed", "seed", "store")
 
@@ -72,14 +73,20 @@ def _write(root: OutFolder, runs: Sequence[_Run], summary: pa.Table) -> None:
         table = _merged(name, runs)
         if table is not None:
             root.write_table(f"{name}.parquet", table)
-    problems = [found for run in runs if (found := run.files.find_table(PROBLEMS_FILE)) is not None]
-    if problems:
-        rows = dict.fromkeys(tuple(row.items()) for table in problems for row in table.to_pylist())
-        root.write_table(PROBLEMS_FILE, pa.Table.from_pylist([dict(row) for row in rows], problems[0].schema))
+    for name in (PROBLEMS_FILE, PASSAGES_FILE):
+        found = [table for run in runs if (table := run.files.find_table(name)) is not None]
+        if found:
+            root.write_table(name, distinct(found))
     for dataset in DATASETS:
         partitions = _partitions(dataset, runs)
         if partitions:
             write_dataset(root, dataset, partitions)
+
+
+def distinct(found: Sequence[pa.Table]) -> pa.Table:
+    """The rows of tables of one schema, each once."""
+    rows = pa.concat_tables(found)
+    return rows.group_by(rows.schema.names, use_threads=False).aggregate([]).select(rows.schema.names)
 
 
 def _finished(files: OutFiles) -> _Run | None:

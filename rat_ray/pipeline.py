@@ -14,16 +14,18 @@ from rat_ray.errors import InputError, masked
 from rat_ray.evaluate import COMPONENTS, SETTINGS, Configuration, Plan, make_plan
 from rat_ray.export import export
 from rat_ray.fit_stages import SUMMARIES_HERE, Fitted, check_engine
+from rat_ray.generate.prompts import FALLBACK_SHAPE
 from rat_ray.graph import Graph, NotKnownError, Walk
 from rat_ray.keys import digest_of, key_of
 from rat_ray.outcome import Failed, Outcome, check_folders, grouped, print_refused
 from rat_ray.output import OutFolder
-from rat_ray.planning import print_plan
+from rat_ray.planning import print_plan, print_prompts
 from rat_ray.progress import console, duration
+from rat_ray.prompt_preview import Example, first_prompts
 from rat_ray.retrieve.measures import recall_in_words
 from rat_ray.stage import Stage, StageRecord
 from rat_ray.stages_of import EvaluationNodes, declare
-from rat_ray.store import Store, Table
+from rat_ray.store import Store, Table, encode_part
 from rat_ray.together import run_together
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class Results:
 
     datasets: dict[str, Imported] = field(default_factory=dict)
     answers: dict[str, Table] = field(default_factory=dict)
+    given: dict[str, Table] = field(default_factory=dict)
     verdicts: dict[str, dict[str, Table]] = field(default_factory=dict)
     annotations: dict[str, Table] = field(default_factory=dict)
     relevance: dict[str, Table] = field(default_factory=dict)
@@ -141,7 +144,8 @@ class Pipeline:
             "sources": {name: source.digest for name, source in sources.items()},
             "retrievers": key_of(self.plan.retrievers),
             "generators": key_of(self.plan.generators),
-            "judge": key_of(job.judge),
+            "judges": {source: key_of(judge) for judge in self.plan.judges for source in judge.sources},
+            "people": None if self.plan.people is None else digest_of({"people": encode_part(self.plan.people, {})[1]}),
             "labels": key_of(job.labels),
             "prior": key_of(job.prior),
             "engine": key_of(job.engine),
@@ -152,6 +156,27 @@ class Pipeline:
             "allocation": key_of(job.allocation),
             "seed": job.seed,
         }
+
+    def prompts(self, walk: Walk) -> list[tuple[str, str]]:
+        """The first prompts that the job would ask, each with what it is; of a real question if the store has one."""
+        shapes = sorted({str(getattr(one, "shape", "") or FALLBACK_SHAPE) for one in self.plan.datasets.values()})
+        example = self._example(walk)
+        return first_prompts(self.plan.generators, self.plan.judges, [] if example else shapes, example)
+
+    def _example(self, walk: Walk) -> Example | None:
+        first = self.plan.configurations[0]
+        questions = walk.tables.get(self._nodes.datasets[first.dataset].questions)
+        if questions is None or not questions.num_rows:
+            return None
+        [asked] = questions.read_range(0, 1).to_pylist()
+        answers, given = (walk.tables.get(nodes[first.name]) for nodes in (self._nodes.answers, self._nodes.given))
+        passages = None
+        if answers is not None and given is not None:
+            ids = answers.read_range(0, 1).column("context_ids")[0].as_py() or []
+            rows = given.read()
+            known = {row["passage_id"]: (row["title"], row["text"]) for row in rows.to_pylist()}
+            passages = [known[name] for name in ids]
+        return Example(asked["question"], asked["shape"], passages, asked["answers"] or ())
 
     # --- results ------------------------------------------------------------------------------------------------
 
@@ -175,6 +200,8 @@ class Pipeline:
             name = configuration.name
             if self._nodes.annotations[name] in found:
                 results.annotations[name] = found[self._nodes.annotations[name]]
+                results.answers[name] = found[self._nodes.answers[name]]
+                results.given[name] = found[self._nodes.given[name]]
                 verdicts = self._nodes.verdicts[name]
                 results.verdicts[name] = {judge: found[node] for judge, node in verdicts.items()}
                 self._measured(walk, configuration)
@@ -190,6 +217,8 @@ class Pipeline:
         return [*failed, *self._allocation(walk)]
 
     def _measured(self, walk: Walk, configuration: Configuration) -> None:
+        if configuration.answered:
+            return
         node = self._nodes.relevance[configuration.dataset, configuration.retriever]
         failure = walk.why(node)
         if failure is None:
@@ -311,6 +340,7 @@ def _print_plan(pipelines: Sequence[Pipeline]) -> None:
     missing = dict.fromkeys(text for pipeline in pipelines for text in pipeline.missing)
     configurations = sum(len(pipeline.plan.configurations) for pipeline in pipelines)
     print_plan(graph, walk, configurations, store.root, [masked(text) for text in missing], unreachable)
+    print_prompts(dict(prompt for pipeline in pipelines for prompt in pipeline.prompts(walk)))
 
 
 def _first_line(message: str) -> str:

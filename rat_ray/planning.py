@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rat_ray.graph import Graph, LevelPlan, Walk, plan_of
 from rat_ray.progress import console
@@ -39,6 +39,14 @@ def print_plan(
     screen = console()
     for line in lines:
         screen.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_prompts(prompts: Mapping[str, str]) -> None:
+    """Print the first prompts that would be asked, by what each is for."""
+    screen = console()
+    for heading, prompt in prompts.items():
+        screen.print(f"\n--- {heading}", highlight=False, markup=False, soft_wrap=True)
+        screen.print(prompt, highlight=False, markup=False, soft_wrap=True)
 
 
 def _line(row: LevelPlan, unreachable: bool, some_unknown: bool) -> str:

@@ -1,8 +1,9 @@
 """A pool of Ray actors that does units of work and outlives dead processes and nodes.
 
 Why not Ray Data's actor pool: it retries what killed a process without end, tells nobody which unit that was, and has
-hung after faults (ray#41258, ray#51946). Here the driver hands out the units itself, two per actor, and sees every
-death: a unit whose process died is tried alone, so that the blame is exact; a node's death is nobody's fault.
+hung after faults (ray#41258, ray#51946). Here the driver hands out the units itself, one more per actor than it does at
+once, and sees every death: a unit whose process died is tried alone, so that the blame is exact; a node's death is
+nobody's fault.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ U = TypeVar("U")  # a unit
 R = TypeVar("R")  # its receipt
 C = TypeVar("C", contravariant=True)
 
-IN_FLIGHT = 2  # units per actor: one runs, one waits, so that no actor idles between two
+WAITING = 1  # units per actor beyond those that run, so that no actor idles between two
 LOSSES = 20  # how often a unit may be lost with its node or its connection before the job ends
 HEAD_SECONDS = 20.0  # for which the cluster's head may be silent
 STARTS = 3  # how many actors in a row may fail to start
@@ -47,12 +48,16 @@ class Recovery(Protocol[U, C]):
 
 
 class PoolSettings(NamedTuple):
-    """options: of each actor (num_cpus, ...). size: how many actors the cluster holds now, asked from time to time."""
+    """options: of each actor (num_cpus, ...). size: how many actors the cluster holds now, asked from time to time.
+
+    needs: what an actor asks for, in words. together: how many units an actor does at once.
+    """
 
     options: dict[str, Any]
     size: Callable[[], int]
     stall_timeout: float
-    needs: str  # what an actor asks for, in words
+    needs: str
+    together: int = 1
 
 
 @dataclass
@@ -79,7 +84,7 @@ class _Member(Generic[U]):
 
 
 class _Worker:
-    """The actor: makes its runner once, then does units."""
+    """The actor: makes its runner once, then does units, several at once where the pool says so."""
 
     def __init__(self, make_runner: Any) -> None:
         self._runner = make_runner()
@@ -189,7 +194,8 @@ class Pool(Generic[U, R]):
         wanted = min(self._settings.size(), self._outstanding())
         if wanted <= len(self._members):
             return
-        actor_class = ray.remote(_Worker).options(max_restarts=0, max_task_retries=0, **self._settings.options)
+        fixed = {"max_restarts": 0, "max_task_retries": 0, "max_concurrency": self._settings.together}
+        actor_class = ray.remote(_Worker).options(**fixed, **self._settings.options)
         for _ in range(wanted - len(self._members)):
             actor = actor_class.remote(runner)
             self._members.append(_Member(actor, actor.where.remote()))
@@ -210,8 +216,9 @@ class Pool(Generic[U, R]):
         return True
 
     def _assign(self) -> None:
-        for depth in range(1, IN_FLIGHT + 1):  # everybody gets a first unit before anybody gets a second
-            if depth > 1 and sum(len(queue) for queue in self._queues.values()) < len(self._members):
+        together = self._settings.together
+        for depth in range(1, together + WAITING + 1):  # everybody gets a first unit before anybody gets a second
+            if depth > together and sum(len(queue) for queue in self._queues.values()) < len(self._members):
                 return  # the last units wait here for whoever is free first
             for member in self._members:
                 while not member.starting and len(member.running) < depth:
@@ -286,9 +293,17 @@ class Pool(Generic[U, R]):
             self._progress = time.monotonic()
             what = f"the node {member.host} was lost" if node_lost else "a worker died"
             self._say(f"{what} at {lost[0].unit} ({reason})")
-        for position, work in enumerate(lost):
-            if position or node_lost:
-                self._put_back(work, reason, counts=not position)
+        at_work = lost[: self._settings.together]
+        alone = len(at_work) == 1
+        for work in lost[len(at_work) :]:
+            self._put_back(work, reason, counts=False)
+        for work in at_work:
+            if node_lost:
+                self._put_back(work, reason, counts=True)
+                continue
+            if not alone:  # any of them may have done it: each is tried alone
+                work.suspect = work.again = True
+                self._suspects.append(work)
                 continue
             work.deaths += 1
             instead = self._recovery.died(work.unit, work.deaths, reason)

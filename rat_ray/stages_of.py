@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,20 +13,26 @@ import pyarrow as pa
 from rat_ray import tables
 from rat_ray.allocate import StudySettings, check, study_stage, tasks
 from rat_ray.annotate.contexts import ContextsWorker
-from rat_ray.annotate.judge import JudgeR, JudgeSettings, JudgeT
-from rat_ray.annotate.labels import AnnotateWorker, LabelSettings, judge_columns
+from rat_ray.annotate.judge import JudgeA, JudgeR, JudgeSettings, JudgeT
+from rat_ray.annotate.label_settings import LabelSettings, judge_columns
+from rat_ray.annotate.labels import AnnotateWorker
+from rat_ray.cluster import Resources
 from rat_ray.datasets import Source
 from rat_ray.evaluate import Configuration, Plan
 from rat_ray.fit_stages import FitNodes, FitResources, add_fits
+from rat_ray.generate import range_rows, ranges
 from rat_ray.generate.engine import EngineSettings
+from rat_ray.generate.logs import as_answers
 from rat_ray.generate.worker import GenerateWorker
 from rat_ray.graph import Graph, Import, Tables
 from rat_ray.keys import digest_of, key_of
 from rat_ray.retrieval_stages import RetrievalStages
+from rat_ray.retrieve.gather import EvidenceWorker
 from rat_ray.stage import Stage
 from rat_ray.store import encode_part
 
 SourceOf = Callable[[Any], Source]
+_JUDGES = {"r": JudgeR, "a": JudgeA, "t": JudgeT}
 
 
 class DatasetNodes(NamedTuple):
@@ -42,6 +49,8 @@ class EvaluationNodes:
     datasets: dict[str, DatasetNodes] = field(default_factory=dict)
     relevance: dict[tuple[str, str], str] = field(default_factory=dict)  # by dataset and retriever
     recalls: dict[tuple[str, str], str] = field(default_factory=dict)  # of those that are approximate
+    answers: dict[str, str] = field(default_factory=dict)
+    given: dict[str, str] = field(default_factory=dict)  # tables with the passages of the answers' contexts
     verdicts: dict[str, dict[str, str]] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     fits: dict[str, FitNodes] = field(default_factory=dict)
@@ -60,6 +69,11 @@ def declare(graph: Graph, plan: Plan, source_of: SourceOf) -> EvaluationNodes:
 def affinity(settings: EngineSettings) -> str:
     """Stages of equal affinity go to the same worker one after the other: what is loaded for one serves the next."""
     return digest_of(dataclasses.asdict(settings.engine))
+
+
+def sized(resources: Resources, settings: EngineSettings) -> Resources:
+    """The resources of a stage that asks a model, in ranges as its engine likes them unless the user chose."""
+    return dataclasses.replace(resources, range_rows=resources.range_rows or range_rows(settings))
 
 
 class _Declaration:
@@ -83,8 +97,7 @@ class _Declaration:
         for configuration in self._plan.configurations:
             nodes.datasets[configuration.dataset] = self._dataset(configuration.dataset)
             self._configuration(configuration)
-        labels = self._job.labels
-        judges = judge_columns(labels.trusted, dataclasses.replace(labels, judges=self._job.judge.sources).sources)
+        judges = judge_columns(self._job.labels.trusted, self._job.labels.sources)
         every = dict.fromkeys(nodes.annotations, judges)
         sizes = FitResources(self._job.resources.count, self._job.resources.fit)
         nodes.fits = add_fits(self._graph, nodes.annotations, every, self._job, sizes)
@@ -94,20 +107,24 @@ class _Declaration:
         return nodes
 
     def _configuration(self, configuration: Configuration) -> None:
+        nodes, name = self._nodes, configuration.name
+        if configuration.answered:
+            nodes.given[name] = nodes.datasets[configuration.dataset].passages
+            nodes.answers[name] = self._logged(configuration)
+        else:
+            self._generated(configuration)
+        nodes.verdicts[name] = self._verdicts(configuration)
+        nodes.annotations[name] = self._annotations(configuration)
+
+    def _generated(self, configuration: Configuration) -> None:
         given = self._plan.generators[configuration.generator].passages
         dataset, retriever = configuration.dataset, configuration.retriever
         lists = self._retrieval.lists(dataset, retriever)
-        cited = self._retrieval.cited(dataset, retriever, lists, given)
+        self._nodes.given[configuration.name] = self._retrieval.cited(dataset, retriever, lists, given)
         self._nodes.relevance[dataset, retriever] = self._retrieval.relevance(dataset, retriever, lists)
         for name, node in self._retrieval.recalls(dataset, retriever).items():
             self._nodes.recalls[dataset, name] = node
-        answers = self._answers(configuration, lists, cited)
-        verdicts = {}
-        for variable in self._job.judge.variables:
-            add = self._verdict_r if variable == "r" else self._verdict_t
-            verdicts[f"{variable}@{self._job.judge.name}"] = add(configuration, answers, cited)
-        self._nodes.verdicts[configuration.name] = verdicts
-        self._nodes.annotations[configuration.name] = self._annotations(configuration, answers, verdicts)
+        self._nodes.answers[configuration.name] = self._answers(configuration, lists)
 
     # --- import -------------------------------------------------------------------------------------------------
 
@@ -131,24 +148,40 @@ class _Declaration:
             self._graph.add("import", "questions", f"questions {settings.name}", key_of(settings), questions),
         )
 
+    def _logged(self, configuration: Configuration) -> str:
+        """The answers that the dataset brings."""
+        settings = self._plan.datasets[configuration.dataset]
+
+        def answers(_: Tables) -> Import:
+            source = self._source_of(settings)
+            assert source.answers is not None
+            rows, read = source.num_questions, source.answers
+            key = digest_of({"answers": source.answers_digest})
+            origin = dataclasses.asdict(settings)
+            return Import("answers", key, source.name, tables.ANSWERS, lambda: as_answers(read()), rows, origin)
+
+        return self._graph.add("import", "answers", f"answers {settings.name}", key_of(settings), answers)
+
     # --- answer, judge ------------------------------------------------------------------------------------------
 
-    def _answers(self, configuration: Configuration, retrieval: str, cited: str) -> str:
+    def _answers(self, configuration: Configuration, retrieval: str) -> str:
         settings = self._plan.generators[configuration.generator]
         stage = Stage(
             table="answers",
+            version=2,
             label=f"answer {configuration.name}",
             settings=settings,
             worker=GenerateWorker,
             over={},
             schema=tables.ANSWERS,
-            resources=self._job.resources.generate,
+            resources=sized(self._job.resources.generate, settings),
+            together=ranges(settings),
             affinity=affinity(settings),
         )
         over = {"questions": self._nodes.datasets[configuration.dataset].questions, "retrievals": retrieval}
-        return self._graph.add_stage("answer", stage, over, {"passages": cited})
+        return self._graph.add_stage("answer", stage, over, {"passages": self._nodes.given[configuration.name]})
 
-    def _contexts(self, configuration: Configuration, answers: str) -> str:
+    def _contexts(self, configuration: Configuration) -> str:
         stage = Stage(
             table="contexts",
             label=f"contexts {configuration.name}",
@@ -158,77 +191,107 @@ class _Declaration:
             schema=tables.CONTEXTS,
             resources=self._job.resources.label,
         )
-        return self._graph.add_stage("contexts", stage, {"answers": answers})
+        return self._graph.add_stage("contexts", stage, {"answers": self._nodes.answers[configuration.name]})
 
-    def _verdict_r(self, configuration: Configuration, answers: str, cited: str) -> str:
-        judged = {"contexts": self._contexts(configuration, answers)}
-        return self._verdict(configuration, JudgeR, self._judge_of("r", ""), judged, {"passages": cited})
+    def _verdicts(self, configuration: Configuration) -> dict[str, str]:
+        """The verdict tables of all judges, by their columns: one for each judge, variable and sample."""
+        found = {}
+        for judge in self._plan.judges:
+            for variable, sample in itertools.product(judge.variables, range(1, judge.samples + 1)):
+                one = judge.one(variable, sample)
+                if variable == "t":  # of R, one verdict serves every generator with the same context
+                    one = self._knowing_abstentions(one, configuration)
+                found[one.sources[0]] = self._verdict(configuration, variable, one)
+        return found
 
-    def _verdict_t(self, configuration: Configuration, answers: str, cited: str) -> str:
-        judge = self._judge_of("t", self._plan.generators[configuration.generator].abstention_phrase)
-        return self._verdict(configuration, JudgeT, judge, {"answers": answers}, {})
+    def _knowing_abstentions(self, judge: JudgeSettings, configuration: Configuration) -> JudgeSettings:
+        labels = self._label_settings(configuration)
+        return dataclasses.replace(
+            judge,
+            abstention_phrase=labels.abstention_phrase,
+            refusals=labels.refusals_digest,
+            refusal_text=labels.refusal_text,
+        )
 
-    def _verdict(
-        self,
-        configuration: Configuration,
-        worker: type[JudgeR] | type[JudgeT],
-        judge: JudgeSettings,
-        judged: dict[str, str],
-        inputs: dict[str, str],
-    ) -> str:
-        """judged: what the questions are judged with, row by row. inputs: tables that are read whole."""
+    def _verdict(self, configuration: Configuration, variable: str, judge: JudgeSettings) -> str:
         stage = Stage(
             table="verdicts",
+            version=2,
             label=f"judge {judge.sources[0]} {configuration.name}",
             settings=judge,
-            worker=worker,
+            worker=_JUDGES[variable],
             over={},
             schema=tables.VERDICTS,
-            resources=self._job.resources.judge,
+            resources=sized(self._job.resources.judge, judge),
+            together=ranges(judge),
             affinity=affinity(judge),
         )
-        over = {"questions": self._nodes.datasets[configuration.dataset].questions, **judged}
-        return self._graph.add_stage("judge", stage, over, inputs)
-
-    def _judge_of(self, variable: str, phrase: str) -> JudgeSettings:
-        """The judge of one variable: only its own prompts, so that a changed prompt for T does not redo R."""
-        judge = self._job.judge
-        prompts = {
-            name: text for name, text in judge.prompts.items() if name == variable or name.startswith(f"{variable}_")
-        }
-        refusals = judge.refusals if variable == "t" else ""
-        return dataclasses.replace(
-            judge, variables=(variable,), prompts=prompts, abstention_phrase=phrase, refusals=refusals
-        )
+        questions = self._nodes.datasets[configuration.dataset].questions
+        if variable == "r":
+            over = {"questions": questions, "contexts": self._contexts(configuration)}
+            return self._graph.add_stage("judge", stage, over, {"passages": self._nodes.given[configuration.name]})
+        over = {"questions": questions, "answers": self._nodes.answers[configuration.name]}
+        return self._graph.add_stage("judge", stage, over, {})
 
     # --- label, allocate ----------------------------------------------------------------------------------------
 
-    def _annotations(self, configuration: Configuration, answers: str, verdicts: dict[str, str]) -> str:
-        settings = self._label_settings(configuration, list(verdicts))
+    def _annotations(self, configuration: Configuration) -> str:
+        settings = self._label_settings(configuration)
+        verdicts = self._nodes.verdicts[configuration.name]
         stage = Stage(
             table="annotations",
-            version=2,
+            version=3,
             label=f"label {configuration.name}",
             settings=settings,
             worker=AnnotateWorker,
             over={},
-            schema=tables.annotations_schema(settings.sources),
+            schema=tables.annotations_schema(settings.sources, settings.rules, settings.scored),
             resources=self._job.resources.label,
         )
-        questions = self._nodes.datasets[configuration.dataset].questions
+        questions, answers = (
+            self._nodes.datasets[configuration.dataset].questions,
+            self._nodes.answers[configuration.name],
+        )
         over = {"questions": questions, "answers": answers, **verdicts}
-        return self._graph.add_stage("label", stage, over, {"answers": answers})
+        inputs = {"answers": answers, "passages": self._nodes.given[configuration.name]}
+        if self._plan.people is not None:
+            inputs["people"] = self._people(self._plan.people)
+        if any(rule.rule is not None and rule.rule.titles for rule in settings.rule_list):
+            inputs["evidence"] = self._evidence(configuration.dataset)
+        return self._graph.add_stage("label", stage, over, inputs)
 
-    def _label_settings(self, configuration: Configuration, judges: list[str]) -> LabelSettings:
+    def _label_settings(self, configuration: Configuration) -> LabelSettings:
+        part = self._plan.datasets if configuration.answered else self._plan.generators
+        phrase = part[configuration.dataset if configuration.answered else configuration.generator].abstention_phrase
         return dataclasses.replace(
             self._job.labels,
-            judges=judges,
             config=configuration.name,
             dataset=self._plan.datasets[configuration.dataset].name,
             retriever=configuration.retriever,
             generator=configuration.generator,
-            abstention_phrase=self._plan.generators[configuration.generator].abstention_phrase,
+            abstention_phrase=phrase,
         )
+
+    def _people(self, labels: pa.Table) -> str:
+        key = digest_of({"people": encode_part(labels, {})[1]})
+        table = Import("people", key, "people", tables.PEOPLE, lambda: iter([labels]))
+        return self._graph.add("import", "people", "people's labels", key, lambda _: table)
+
+    def _evidence(self, dataset: str) -> str:
+        """The passages that the evidence of the questions names."""
+        stage = Stage(
+            table="evidence",
+            label=f"gather evidence {dataset}",
+            settings={},
+            worker=EvidenceWorker,
+            over={},
+            schema=tables.PASSAGES,
+            rows="subset",
+            ids=("passage_id",),
+            resources=self._job.resources.gather,
+        )
+        nodes = self._nodes.datasets[dataset]
+        return self._graph.add_stage("gather", stage, {"passages": nodes.passages}, {"questions": nodes.questions})
 
     def _allocation(self, config: str) -> str:
         job = self._job

@@ -5,6 +5,8 @@ Labels are nullable int8 (0, 1 or missing): never float, never NaN. Ids are stri
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from rat_ray.errors import StageError
@@ -99,12 +101,15 @@ RECALL = pa.schema(
     ]
 )
 
-# context_ids: the passages that went into the prompt after truncation, in the prompt's order.
+# context_ids: the passages that went into the prompt after truncation, in the prompt's order. answer: the cleaned text;
+# raw: as the model wrote it; reasoning: what it thought before, which the answer does not have.
 ANSWERS = pa.schema(
     [
         _required("question_id", ID),
         pa.field("context_ids", IDS),
         pa.field("answer", pa.string()),
+        pa.field("raw", pa.string()),
+        pa.field("reasoning", pa.string()),
         pa.field("finish_reason", pa.string()),
         pa.field("prompt_tokens", pa.int32()),
         pa.field("output_tokens", pa.int32()),
@@ -123,9 +128,40 @@ VERDICTS = pa.schema(
         pa.field("verdict", LABEL),
         pa.field("raw", pa.string()),
         _required("status", pa.string()),
+        pa.field("finish_reason", pa.string()),
+        pa.field("prompt_tokens", pa.int32()),
+        pa.field("output_tokens", pa.int32()),
         pa.field("error", pa.string()),
     ]
 )
+
+# People's labels, one row per judgement. item: what was judged (`annotate.items`); label: missing where the annotator
+# was unsure. question_id: where it was seen, for people to read.
+PEOPLE = pa.schema(
+    [
+        _required("variable", pa.string()),
+        _required("item", pa.string()),
+        pa.field("label", LABEL),
+        _required("annotator", pa.string()),
+        pa.field("question_id", ID),
+        pa.field("time", pa.string()),
+        pa.field("comment", pa.string()),
+    ]
+)
+
+# In `out`: people's labels with what became of them, and to how many rows they were applied.
+PEOPLE_USED = PEOPLE.append(_required("status", pa.string())).append(_required("rows", pa.int64()))
+
+# In `out`: answers with their questions and the accepted answers; the passages that were given, by dataset.
+ANSWERS_OUT = pa.schema(
+    [
+        _required("question_id", ID),
+        _required("question", pa.string()),
+        pa.field("accepted", pa.list_(pa.string())),
+        *(field for field in ANSWERS if field.name != "question_id"),
+    ]
+)
+PASSAGES_OUT = pa.schema([_required("dataset", pa.string()), *PASSAGES])
 
 # The columns that every annotations table has; source columns (`r@NAME`, `a@NAME`, `t@NAME`) follow.
 ANNOTATIONS = pa.schema(
@@ -136,6 +172,8 @@ ANNOTATIONS = pa.schema(
         pa.field("generator", pa.string()),
         _required("question_id", ID),
         pa.field("context", pa.string()),  # a digest of the passages that were given: equal where they were the same
+        pa.field("r_item", pa.string()),  # what R was judged on, and A and T: see annotate.items
+        pa.field("t_item", pa.string()),
         pa.field("r", LABEL),
         pa.field("a", LABEL),
         pa.field("t", LABEL),
@@ -153,11 +191,18 @@ ANNOTATIONS = pa.schema(
 TRUSTED = b"rat_ray.trusted"
 
 
-def annotations_schema(sources: list[str]) -> pa.Schema:
-    """The annotations schema with one int8 column per source, such as `r@evidence` or `t@local`."""
+def annotations_schema(sources: list[str], rules: Sequence[str] = (), scored: Sequence[str] = ()) -> pa.Schema:
+    """The annotations schema with one int8 column per source, such as `r@evidence` or `t@local`.
+
+    rules: sources that also have `rule:SOURCE`, which part of the rule gave the label; scored: and `score:SOURCE`.
+    """
     schema = ANNOTATIONS
     for source in sources:
         schema = schema.append(pa.field(source, LABEL))
+    for source in rules:
+        schema = schema.append(pa.field(f"rule:{source}", pa.string()))
+    for source in scored:
+        schema = schema.append(pa.field(f"score:{source}", pa.float64()))
     return schema
 
 

@@ -34,7 +34,8 @@ class Trouble:
 
     log: a file that gets one line per call. wait: seconds per call. poison: ids that kill the process, by this signal,
     or by os._exit for 0. hang_at: an id at which it sleeps for ever. greedy: an id at which
-    it takes 5 GiB of memory. dies_at_start: its constructor kills the process.
+    it takes 5 GiB of memory. dies_at_start: its constructor kills the process. meet: calls that must be in one worker at
+    once before any of them goes on.
     size: bytes of text per row.
     """
 
@@ -45,6 +46,7 @@ class Trouble:
     hang_at: str = _no_key("")
     greedy: str = _no_key("")
     dies_at_start: bool = _no_key(False)
+    meet: int = _no_key(0)
     size: int = 8
 
 
@@ -69,6 +71,7 @@ class Worker:
 
     def __init__(self, settings: Trouble, inputs: Mapping[str, Any]) -> None:
         self.settings = settings
+        self._meeting = threading.Barrier(settings.meet) if settings.meet else None
         if settings.dies_at_start:
             self._die()
 
@@ -80,6 +83,8 @@ class Worker:
             with Path(self.settings.log).open("a") as stream:
                 stream.write(f"{ids[0] if ids else '-'} {len(ids)} {os.getpid()}\n")
         time.sleep(self.settings.wait)
+        if self._meeting is not None:
+            self._meeting.wait(timeout=60)
         if set(ids) & set(self.settings.poison):
             self._die()
         while self.settings.hang_at in ids:
@@ -110,8 +115,14 @@ class Same(Worker):
     def __call__(self, rows: Rows) -> pa.Table:
         ids = self.begin(rows)
         count = len(ids)
-        columns = [ids, [1] * count, [self.text(name) for name in ids], ["ok"] * count, [None] * count]
-        return pa.table(dict(zip(tables.VERDICTS.names, columns, strict=True)), schema=tables.VERDICTS)
+        known = {
+            "question_id": ids,
+            "verdict": [1] * count,
+            "raw": [self.text(name) for name in ids],
+            "status": ["ok"] * count,
+        }
+        columns = {name: known.get(name, [None] * count) for name in tables.VERDICTS.names}
+        return pa.table(columns, schema=tables.VERDICTS)
 
 
 class RandomText(Same):
@@ -223,7 +234,7 @@ KINDS = {
 }
 
 
-def stage_of(kind: str, source: Table, trouble: Trouble | None = None, **resources: Any) -> Stage:
+def stage_of(kind: str, source: Table, trouble: Trouble | None = None, together: int = 1, **resources: Any) -> Stage:
     """A stage of this kind over the questions, in ranges of 4 rows unless told otherwise."""
     one = KINDS[kind]
     return Stage(
@@ -235,6 +246,7 @@ def stage_of(kind: str, source: Table, trouble: Trouble | None = None, **resourc
         schema=one.schema,
         rows=one.rows,
         expected_rows=3 if kind == "whole" else None,
+        together=together,
         resources=Resources(**{"range_rows": 4, **resources}),
     )
 

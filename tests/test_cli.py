@@ -92,7 +92,7 @@ def test_bad_label_files_are_refused_and_nothing_is_written(tmp_path: Path, text
         (["evaluate", "labels.budget=0"], "labels.budget=0"),
         (["evaluate", "labels.config=mine"], "no setting 'config'"),
         (["evaluate", "retriever=dense", "retriever.dim=64"], "did you mean 'encoder.dim'"),
-        (["evaluate", "judge.name=evidence"], "r@evidence is a rule"),
+        (["evaluate", "judge.name=evidence"], "r@evidence is no judge"),
         (["evaluate", "allocation=small", "allocation.configuration=bm25-gemma3_270m_eager"], "did you mean"),
         (["allocate", "run=nowhere"], "nowhere"),
         (["report", "run=nowhere"], "nowhere"),

@@ -1,68 +1,178 @@
-"""a@phrase: is the answer a refusal to answer?"""
+"""a@phrase: is the answer a refusal to answer? `docs/abstention.md` has the rule and the form language."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from functools import cache
-from importlib.resources import files
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from importlib.resources import files as package_files
+from pathlib import Path
+from typing import NamedTuple
 
-from rat_ray.annotate.text import plain, words
+from rat_ray.annotate.forms import REFUSAL, Automaton, FormFile, read_forms
+from rat_ray.annotate.rules import MISSING, Label
+from rat_ray.annotate.statements import says_nothing, statements, unwrapped
+from rat_ray.errors import InputError, did_you_mean
 
-_CITATION = re.compile(r"\[[\d,; -]*\]|\(\d+\)")
-# "; the answer is" and ", but" begin a statement of their own, which may be the answer.
-_STATEMENTS = re.compile(r"[.!?;:\n]+|,? (?:but|however) ")
-_APOLOGY = re.compile(
-    r"^(?:(?:(?:i am|im|we are) )?(?:very )?sorry(?: about that)?|(?:i )?apologi[sz]e|(?:my )?apologies)(?: |$)"
-)
+LANGUAGES = ("en", "de", "fr", "it", "es")
+_ANSWER = Label(0, "answer")
+_PHRASE = Label(1, "phrase")
+_EMPTY = Label(1, "empty")
+_SECTION = "#! "
+# Whole words only: what follows must not belong to the word, seen or unseen.
+_FIRST_WORDS = re.compile(r"([A-Za-z]{2,})(?: ([A-Za-z]{2,}))?(?=[ ,;!?]|\.?(?:\s|\Z))")
 
 
-def abstention_label(answer: str | None, phrase: str) -> int | None:
+def load_refusals(languages: Sequence[str] = LANGUAGES, files: Sequence[str] = ()) -> str:
+    """The joined text of the refusal forms of these languages, then of the user's own files.
+
+    Raises InputError for an unknown language, a file that cannot be read, and a form that cannot: file and line.
+    """
+    sections = [(language, _language(language), f"refusals/{language}.txt") for language in languages]
+    sections += [(Path(file).stem, _own(file), file) for file in files]
+    named = [name for name, _, _ in sections]
+    doubled = sorted({name for name in named if named.count(name) > 1})
+    if doubled:
+        raise InputError(f"labels.refusals: {doubled[0]!r} names two sets of forms; a label could not tell which fired")
+    for name, text, place in sections:
+        _read(name, text, place)
+    return "".join(f"{_SECTION}{name}\n{text.rstrip()}\n" for name, text, _ in sections)
+
+
+def refusals_digest(text: str | None = None) -> str:
+    """What identifies the forms: they decide labels, so they belong in the key of whoever uses them.
+
+    text: of `load_refusals`; None: all languages, no files.
+    """
+    return hashlib.sha256((_all_languages() if text is None else text).encode()).hexdigest()[:16]
+
+
+class _Phrase(NamedTuple):
+    """The prompt's own phrase: as it is written, as statements, and its first word."""
+
+    raw: str
+    said: list[list[str]]
+    first: str | None
+
+
+class Refusals:
+    """The compiled forms; `Refusals.of` makes them, once per text and process."""
+
+    def __init__(self, files: Sequence[FormFile]) -> None:
+        self._automaton = Automaton(files)
+        self._phrases: dict[str, _Phrase] = {}
+
+    @staticmethod
+    def of(text: str) -> Refusals:
+        """From the text of `load_refusals`; forms before any section are called `own`. Raises InputError as it does."""
+        return _compiled(text)
+
+    def label(self, answer: str, phrase: str) -> Label:
+        """As `abstention`, of an answer that is there."""
+        own = self._phrases.get(phrase) or self._known(phrase)
+        if own.raw and answer.strip() == own.raw:
+            return _PHRASE
+        if self._begins_no_refusal(answer, own):
+            return _ANSWER
+        text = unwrapped(answer)
+        if says_nothing(text):
+            return _EMPTY
+        said = statements(text, self._automaton.comma_words)
+        return self._label_of(said, own.said)
+
+    def _known(self, phrase: str) -> _Phrase:
+        said = statements(phrase, self._automaton.comma_words)
+        own = self._phrases[phrase] = _Phrase(phrase.strip(), said, said[0][0] if said else None)
+        return own
+
+    def _begins_no_refusal(self, answer: str, own: _Phrase) -> bool:
+        """True for most answers: their first two words begin no form and not the phrase. False says nothing."""
+        match = _FIRST_WORDS.match(answer)
+        if match is None:
+            return False
+        state = self._automaton.start
+        for word in match.groups():
+            if word is None or word.lower() == own.first:
+                return False
+            state = self._automaton.step(state, word.lower())
+            if not state.nodes:
+                return True
+        return False
+
+    def _label_of(self, said: list[list[str]], own: list[list[str]]) -> Label:
+        """Every statement must refuse or change nothing, and one must refuse."""
+        found: Label | None = None
+        at = 0
+        while at < len(said):
+            if own and said[at : at + len(own)] == own:
+                found, at = _PHRASE, at + len(own)
+                continue
+            kind, origin = self._automaton.read(said[at], first=at == 0)
+            if kind is None and self._holds_only_phrase(said[at], own):
+                found = _PHRASE
+            elif kind is None:
+                return _ANSWER
+            elif kind == REFUSAL and found is None:
+                found = Label(1, f"form:{origin}")
+            at += 1
+        return found or _ANSWER
+
+    def _holds_only_phrase(self, statement: list[str], phrase: list[list[str]]) -> bool:
+        """`Sorry, PHRASE`, `the answer is PHRASE` and `PHRASE PHRASE`."""
+        if len(phrase) != 1:
+            return False
+        own = phrase[0]
+        before = len(statement)
+        while before >= len(own) and statement[before - len(own) : before] == own:
+            before -= len(own)
+        if before == len(statement):
+            return False
+        return before == 0 or self._automaton.read(statement[:before])[0] is not None
+
+
+def abstention(answer: str | None, phrase: str, refusals: Refusals) -> Label:
     """1 when all that the answer does is refuse: the prompt's own phrase, a known refusal, or nothing at all.
 
-    An empty answer declines to answer, so it is 1. None (the row failed) is missing. A citation, an apology or a
-    trailing sentence of the same kind changes nothing; a refusal beside an answer is 0.
+    An empty answer declines to answer, so it is 1. None (the row failed) is missing. A citation, an apology, a greeting
+    or an explanation changes nothing; a refusal beside an answer is 0. rule: `phrase`, `form:en` (of which file the
+    form is), `empty`, and `answer` for 0.
     """
-    if answer is None:
-        return None
-    rest = _CITATION.sub(" ", plain(answer))
-    own = words(phrase)
-    if own and words(rest) == own:
-        return 1
-    statements = [words(statement) for statement in _STATEMENTS.split(rest)]
-    said = [_APOLOGY.sub("", statement) for statement in statements]
-    return int(all(statement == own or _is_refusal(statement) for statement in said if statement))
+    return MISSING if answer is None else refusals.label(answer, phrase)
 
 
-def _is_refusal(statement: str) -> bool:
-    return any(form.fullmatch(f"{statement} ") for form in refusal_forms())
+def abstention_label(answer: str | None, phrase: str, refusals: Refusals | None = None) -> int | None:
+    """The label of `abstention` alone. refusals None: all languages."""
+    return abstention(answer, phrase, refusals or Refusals.of(_all_languages())).label
 
 
-def refusals_digest() -> str:
-    """What identifies the list of refusals: it decides labels, so it belongs in the key of whoever uses it."""
-    return hashlib.sha256(_refusals().encode()).hexdigest()[:16]
-
-
-def _refusals() -> str:
-    return (files("rat_ray.annotate") / "refusals_en.txt").read_text("utf-8")
+def _own(file: str) -> str:
+    try:
+        text = Path(file).read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"labels.refusals: cannot read {file}: {error}; give a text file in UTF-8") from error
+    return text.replace("#!", "# !")  # "#! name" begins a section
 
 
 @cache
-def refusal_forms() -> tuple[re.Pattern[str], ...]:
-    """The forms of refusals_en.txt as patterns over `text.words`."""
-    lines = map(str.strip, _refusals().splitlines())
-    return tuple(_pattern(line) for line in lines if line and not line.startswith("#"))
+def _language(language: str) -> str:
+    if language not in LANGUAGES:
+        raise InputError(f"refusals: no forms for the language {language!r}{did_you_mean(language, LANGUAGES)}")
+    return (package_files("rat_ray.annotate") / "refusals" / f"{language}.txt").read_text("utf-8")
 
 
-def _pattern(form: str) -> re.Pattern[str]:
-    """A blank beside a choice or `*` that stands for nothing is optional, as words are separated by single blanks."""
-    parts = []
-    for token in re.findall(r"\([^)]*\)|\*|[^\s()*]+", form):
-        if token == "*":
-            parts.append(r"(?:\w+ )*")
-        elif token.startswith("("):
-            choices = [re.escape(choice).replace(r"\ ", " ") for choice in token[1:-1].split("|")]
-            parts.append("(?:" + "|".join(f"{choice} " if choice else "" for choice in choices) + ")")
-        else:
-            parts.append(f"{re.escape(token)} ")
-    return re.compile("".join(parts))
+@cache
+def _all_languages() -> str:
+    return load_refusals()
+
+
+@lru_cache(maxsize=64)
+def _read(name: str, text: str, place: str) -> FormFile:
+    return read_forms(name, text, place)
+
+
+@lru_cache(maxsize=8)
+def _compiled(text: str) -> Refusals:
+    sections = re.split(rf"^{_SECTION}(.*)\n", text, flags=re.MULTILINE)
+    named = [("own", sections[0]), *zip(sections[1::2], sections[2::2], strict=True)]
+    return Refusals([_read(name, forms, f"refusals {name!r}") for name, forms in named if forms.strip()])

@@ -1,117 +1,57 @@
-"""The annotation stage's worker: rules and judges become columns, trusted sources fill r, a and t."""
+"""The annotation stage's worker: rules, judges and people become columns, trusted sources fill r, a and t."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from rat_ray import tables
-from rat_ray.annotate.abstention import abstention_label, refusals_digest
-from rat_ray.annotate.evidence import evidence_label
-from rat_ray.annotate.match import match_label
-from rat_ray.errors import InputError, did_you_mean
-from rat_ray.generate.passages import PassageInput
+from rat_ray.annotate.abstention import Refusals, abstention
+from rat_ray.annotate.items import answer_item, context_item, passage_digest
+from rat_ray.annotate.label_settings import (
+    PEOPLE,
+    VARIABLES,
+    LabelSettings,
+    Rule,
+    judge_columns,
+    trusted_sources,
+)
+from rat_ray.annotate.people import PeopleLabels
+from rat_ray.annotate.rules import MISSING, Item, Label
 from rat_ray.keys import digest_of
 from rat_ray.seeds import rank_key
 
-VARIABLES = ("r", "a", "t")
+__all__ = ["VARIABLES", "AnnotateWorker", "LabelSettings", "judge_columns", "trusted_sources"]
 _Row = dict[str, Any]
 
 
-def _evidence(question: _Row, answer: _Row, phrase: str) -> int | None:
-    return evidence_label(question["evidence"], answer["context_ids"])
-
-
-def _phrase(question: _Row, answer: _Row, phrase: str) -> int | None:
-    return abstention_label(answer["answer"], phrase)
-
-
-def _match(question: _Row, answer: _Row, phrase: str) -> int | None:
-    abstained = abstention_label(answer["answer"], phrase)
-    return match_label(answer["answer"], question["answers"], question.get("shape"), abstained)
-
-
-# A rule labels one row that did not fail, from its question, its answer and the generator's abstention phrase.
-RULES: dict[str, Callable[[_Row, _Row, str], int | None]] = {
-    "r@evidence": _evidence,
-    "a@phrase": _phrase,
-    "t@match": _match,
-}
-
-
-@dataclass(frozen=True)
-class LabelSettings:
-    """Which sources label, and which of them are trusted.
-
-    rules and judges: source columns such as `r@evidence` and `t@local`. trusted: per variable the sources' names in
-    order, e.g. {"r": ["evidence"]}; the first that has a label fills it. budget: so many rows keep their trusted r and
-    t, drawn at random by seed; the others' are hidden from the fit, never a. -1: all rows keep them.
-    config, dataset, retriever, generator, abstention_phrase: of the configuration, filled by who runs it.
-    refusals: the digest of the list of refusals, so that a changed list labels anew.
-    """
-
-    rules: list[str] = field(default_factory=lambda: list(RULES))
-    judges: list[str] = field(default_factory=list, metadata={"user": False})
-    trusted: dict[str, list[str]] = field(default_factory=dict)
-    budget: int = -1
-    seed: int = 0
-    config: str = field(default="", metadata={"user": False})
-    dataset: str = field(default="", metadata={"user": False})
-    retriever: str = field(default="", metadata={"user": False})
-    generator: str = field(default="", metadata={"user": False})
-    abstention_phrase: str = field(default="", metadata={"user": False})
-    refusals: str = field(default_factory=refusals_digest, metadata={"user": False})
-
-    def validate(self) -> None:
-        """Raise InputError for unknown rules and variables, and for trusted sources that label nothing here."""
-        if self.budget < 1 and self.budget != -1:
-            raise InputError(f"labels.budget={self.budget}: give how many items keep their labels, or -1 for all")
-        for rule in self.rules:
-            if rule not in RULES:
-                raise InputError(f"labels.rules: {rule!r} is unknown{did_you_mean(rule, RULES)}")
-        for variable in self.trusted:
-            if variable not in VARIABLES:
-                raise InputError(f"labels.trusted: {variable!r} is no variable; use r, a or t")
-
-    def check_trusted(self) -> None:
-        """Raise InputError for a trusted source that labels nothing here; `judges` must be filled in."""
-        for variable, names in self.trusted.items():
-            known = [source.partition("@")[2] for source in self.sources if source.startswith(f"{variable}@")]
-            for name in names:
-                if name not in known:
-                    raise InputError(
-                        f"labels.trusted.{variable}: no source {variable}@{name}{did_you_mean(name, known)}"
-                    )
-
-    @property
-    def sources(self) -> list[str]:
-        """The source columns of the annotations table, in order."""
-        return list(dict.fromkeys([*self.rules, *self.judges]))
-
-
-def trusted_sources(trusted: Mapping[str, Iterable[str]], variable: str) -> list[str]:
-    """The trusted source columns of one variable in order, e.g. ["r@people", "r@evidence"]."""
-    return [f"{variable}@{name}" for name in trusted.get(variable, [])]
-
-
-def judge_columns(trusted: Mapping[str, Iterable[str]], columns: Iterable[str]) -> list[str]:
-    """The source columns that serve as judges in a fit: all but the trusted ones, which would leak what is hidden."""
-    filled = {source for variable in VARIABLES for source in trusted_sources(trusted, variable)}
-    return [name for name in columns if name[:2] in {"r@", "a@", "t@"} and name not in filled]
+class _Table(Protocol):
+    def read(self, columns: list[str] | None = None) -> pa.Table:
+        """The whole table."""
+        ...
 
 
 class AnnotateWorker:
-    """Writes one annotations row per question. inputs: answers (the whole table, to draw the budget from)."""
+    """Writes one annotations row per question.
 
-    def __init__(self, settings: LabelSettings, inputs: Mapping[str, PassageInput]) -> None:
+    inputs: answers (the whole table, to draw the budget from); passages (those that were given to the generator);
+    people (their labels), where there are any; evidence (the passages that the questions' evidence names), where a rule
+    wants their titles.
+    """
+
+    def __init__(self, settings: LabelSettings, inputs: Mapping[str, _Table]) -> None:
         settings.validate()
         settings.check_trusted()
         self._settings = settings
-        self._schema = tables.annotations_schema(settings.sources)
+        self._rules = settings.rule_list
+        self._refusals = Refusals.of(settings.refusal_text)
+        self._schema = tables.annotations_schema(settings.sources, settings.rules, settings.scored)
         self._kept = None if settings.budget == -1 else _draw(settings, inputs["answers"])
+        self._passages = _Given(inputs["passages"])
+        self._people = PeopleLabels(inputs["people"].read(), settings.resolve) if "people" in inputs else None
+        self._titles = _titles(inputs["evidence"]) if "evidence" in inputs else {}
 
     def __call__(self, rows: Mapping[str, pa.Table]) -> pa.Table:
         """rows: questions, answers, and one verdicts table per judge under its source's name, all aligned.
@@ -124,26 +64,76 @@ class AnnotateWorker:
             self._row(question, answer, {name: column[i] for name, column in verdicts.items()})
             for i, (question, answer) in enumerate(zip(questions, answers, strict=True))
         ]
-        trusted = [s for variable in VARIABLES for s in trusted_sources(self._settings.trusted, variable)]
-        metadata = {tables.TRUSTED: ",".join(trusted).encode()}
+        metadata = {tables.TRUSTED: ",".join(self._trusted_columns()).encode()}
         return pa.Table.from_pylist(table, schema=self._schema).replace_schema_metadata(metadata)
+
+    def _trusted_columns(self) -> list[str]:
+        """The trusted columns, and those of the annotators whose labels are in them."""
+        trusted = [s for variable in VARIABLES for s in trusted_sources(self._settings.trusted, variable)]
+        theirs = [name for name in self._settings.people_columns if f"{name[0]}@{PEOPLE}" in trusted]
+        return list(dict.fromkeys([*trusted, *theirs]))
 
     def _row(self, question: _Row, answer: _Row, verdicts: Mapping[str, int | None]) -> _Row:
         settings = self._settings
+        ids = answer["context_ids"]
         row: _Row = {
             "config": settings.config,
-            "dataset": settings.dataset,
-            "retriever": settings.retriever,
-            "generator": settings.generator,
+            "dataset": settings.dataset or None,
+            "retriever": settings.retriever or None,
+            "generator": settings.generator or None,
             "question_id": question["question_id"],
-            "context": None if answer["context_ids"] is None else digest_of(answer["context_ids"]),
+            "context": None if ids is None else digest_of(ids),
             "error": answer["error"],
         }
         if answer["error"]:
             return row
-        sources = {name: RULES[name](question, answer, settings.abstention_phrase) for name in settings.rules}
-        sources.update(verdicts)
-        return row | sources | self._trusted(question["question_id"], sources)
+        item = Item(
+            question=question["question"],
+            shape=question.get("shape"),
+            answers=question["answers"],
+            evidence=question["evidence"],
+            answer=answer["answer"],
+            context_ids=ids,
+            context=None if ids is None else self._passages.texts(ids),
+        )
+        judged = {
+            "r_item": None if ids is None else context_item(item.question, self._passages.digests(ids)),
+            "t_item": None if item.answer is None else answer_item(item.question, item.answer),
+        }
+        labels = self._labels(item)
+        sources: dict[str, int | None] = {source: label.label for source, label in labels.items()}
+        how: _Row = {f"rule:{source}": label.rule for source, label in labels.items()}
+        how |= {f"score:{source}": labels[source].score for source in settings.scored}
+        sources |= verdicts
+        sources |= self._by_people(judged)
+        return row | judged | sources | how | self._trusted(question["question_id"], sources)
+
+    def _labels(self, item: Item) -> dict[str, Label]:
+        refusal = abstention(item.answer, self._settings.abstention_phrase, self._refusals)
+        return {rule.source: self._label(rule, item, refusal) for rule in self._rules}
+
+    def _label(self, rule: Rule, item: Item, refusal: Label) -> Label:
+        if rule.rule is None:
+            return refusal
+        if rule.source.startswith("t@"):  # an abstention has no T
+            return MISSING if refusal.label == 1 else rule.rule.label(item, rule.options)
+        if rule.rule.titles:
+            return rule.rule.label(item, rule.options, self._titles.get)
+        return rule.rule.label(item, rule.options)
+
+    def _by_people(self, judged: _Row) -> dict[str, int | None]:
+        if self._people is None:
+            return {}
+        found: dict[str, int | None] = {}
+        for column, (variable, annotator) in self._settings.people_columns.items():
+            item = judged["r_item" if variable == "r" else "t_item"]
+            if item is None:
+                found[column] = None
+            elif annotator:
+                found[column] = self._people.by(annotator, variable, item)
+            else:
+                found[column] = self._people.label(variable, item)
+        return found
 
     def _trusted(self, question_id: str, sources: Mapping[str, int | None]) -> _Row:
         labels: _Row = {}
@@ -157,6 +147,28 @@ class AnnotateWorker:
         return labels
 
 
+class _Given:
+    """The passages that were given: their texts, and their digests."""
+
+    def __init__(self, source: _Table) -> None:
+        table = source.read(["passage_id", "title", "text"])
+        columns = (table.column(name).to_pylist() for name in ("passage_id", "title", "text"))
+        self._texts = {name: (title, text) for name, title, text in zip(*columns, strict=True)}
+        self._digests = {name: passage_digest(*both) for name, both in self._texts.items()}
+
+    def texts(self, ids: Iterable[str]) -> list[tuple[str | None, str]]:
+        return [self._texts[name] for name in ids]
+
+    def digests(self, ids: Iterable[str]) -> list[str]:
+        return [self._digests[name] for name in ids]
+
+
+def _titles(source: _Table) -> dict[str, str]:
+    table = source.read(["passage_id", "title"])
+    pairs = zip(table.column("passage_id").to_pylist(), table.column("title").to_pylist(), strict=True)
+    return {name: title for name, title in pairs if title}
+
+
 def _first(
     sources: Mapping[str, int | None], trusted: Mapping[str, Iterable[str]], variable: str
 ) -> tuple[int | None, str | None]:
@@ -166,7 +178,7 @@ def _first(
     return None, None
 
 
-def _draw(settings: LabelSettings, answers: PassageInput) -> frozenset[str]:
+def _draw(settings: LabelSettings, answers: _Table) -> frozenset[str]:
     """The `budget` rows that keep their labels: a simple random sample of the rows without error."""
     table = answers.read(["question_id", "error"])
     pairs = zip(table.column("question_id").to_pylist(), table.column("error").to_pylist(), strict=True)

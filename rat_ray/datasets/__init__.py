@@ -14,11 +14,12 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from rat_ray import tables
-from rat_ray.datasets import documents, fever, files, hotpotqa, natural_questions, packaged
+from rat_ray.datasets import documents, fever, files, hotpotqa, logs, natural_questions, packaged
 from rat_ray.datasets.documents import DocumentsSettings
 from rat_ray.datasets.fever import FeverSettings
 from rat_ray.datasets.files import FilesSettings
 from rat_ray.datasets.hotpotqa import HotpotqaSettings
+from rat_ray.datasets.logs import LogsSettings
 from rat_ray.datasets.natural_questions import NaturalQuestionsSettings
 from rat_ray.datasets.packaged import DemoSettings
 from rat_ray.datasets.source import Source
@@ -35,6 +36,7 @@ __all__ = [
     "FeverSettings",
     "FilesSettings",
     "HotpotqaSettings",
+    "LogsSettings",
     "NaturalQuestionsSettings",
     "Source",
     "load",
@@ -42,7 +44,13 @@ __all__ = [
 ]
 
 DatasetSettings = (
-    FilesSettings | DemoSettings | DocumentsSettings | FeverSettings | HotpotqaSettings | NaturalQuestionsSettings
+    FilesSettings
+    | DemoSettings
+    | DocumentsSettings
+    | FeverSettings
+    | HotpotqaSettings
+    | LogsSettings
+    | NaturalQuestionsSettings
 )
 
 
@@ -50,12 +58,13 @@ class DatasetKind(NamedTuple):
     """What a `kind` of conf/dataset/*.yaml is.
 
     settings: its dataclass, whose `corpus_settings` say what decides the passages. load: reads and checks such a
-    dataset. files: the files that load reads.
+    dataset. files: the files that load reads. answered: whether it brings the answers of a system that ran elsewhere.
     """
 
     settings: type[Any]
     load: Callable[[Any], Source]
     files: Callable[[Any], list[Path]]
+    answered: bool = False
 
 
 DATASETS: Final[Mapping[str, DatasetKind]] = {
@@ -64,9 +73,13 @@ DATASETS: Final[Mapping[str, DatasetKind]] = {
     "files": DatasetKind(FilesSettings, files.load, files.source_files),
     "fever": DatasetKind(FeverSettings, fever.load, fever.source_files),
     "hotpotqa": DatasetKind(HotpotqaSettings, hotpotqa.load, hotpotqa.source_files),
+    "logs": DatasetKind(LogsSettings, logs.load, logs.source_files, answered=True),
     "natural_questions": DatasetKind(NaturalQuestionsSettings, natural_questions.load, natural_questions.source_files),
 }
-_FACTS: Final = ("digest", "passages_digest", "questions_digest", "num_passages", "num_questions", "left_out", "notes")
+_FACTS: Final = (
+    *("digest", "passages_digest", "questions_digest", "answers_digest"),
+    *("num_passages", "num_questions", "left_out", "notes"),
+)
 _PROBLEMS: Final = "problems"
 
 
@@ -120,9 +133,15 @@ def _known(settings: DatasetSettings, facts: str) -> Source:
             raise InputError(f"dataset {settings.name}: its files have changed; run the command again")
         return source
 
+    def answers() -> pa.Table:
+        found = read().answers
+        assert found is not None, "a source with a digest of its answers has them"
+        return found()
+
     return Source(
         name=settings.name,
         read_questions=lambda: read().questions(),
+        answers=answers if known["answers_digest"] else None,
         stream=lambda: read().stream(),
         problems=lambda: problems,
         **known,

@@ -105,14 +105,14 @@ def _question(
         place=place,
         question_id=question_id,
         question=text,
-        answers=_answers(answers, place, question_id, notes),
+        answers=accepted_answers(answers, place, question_id, notes),
         evidence=_evidence(fields.optional(record, "evidence"), place, question_id),
         nested=nested,
         shape=shape or _shape(fields.optional(record, "shape"), place, question_id),
     )
 
 
-def _answers(value: object, place: Place, question_id: str, notes: Counter[str]) -> list[str] | None:
+def accepted_answers(value: object, place: Place, question_id: str, notes: Counter[str]) -> list[str] | None:
     """A list of strings; one string or number is a list of one; null is null (not known); [] stays (none is right)."""
     if value is None or value == []:
         return None if value is None else []

@@ -26,6 +26,8 @@ class Source:
     left_out: questions that are not in `questions()`, counted by reason. notes: other things worth a line, counted.
     read_questions, stream: read the rows, or read them again. problems: the rows that were skipped and the questions
     whose evidence could not be mapped, with the schema tables.PROBLEMS; at most `problems.LISTED` of either kind.
+    answers: of a log, one for each question in the order of the questions, with the schema tables.ANSWERS (`answer` is
+    what stands in the log, as `raw` is; nothing was cleaned), and their digest; None for what is still to be answered.
     """
 
     name: str
@@ -39,6 +41,8 @@ class Source:
     left_out: Mapping[str, int] = field(default_factory=dict)
     notes: Mapping[str, int] = field(default_factory=dict)
     problems: Callable[[], pa.Table] = field(default=no_problems, repr=False)
+    answers: Callable[[], pa.Table] | None = field(default=None, repr=False)
+    answers_digest: str = ""
 
     def passages(self) -> Iterator[pa.Table]:
         """Batches with the schema tables.PASSAGES, in the files' order. Raises InputError if a file has changed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +34,22 @@ class GatherWorker:
     def __call__(self, rows: Mapping[str, pa.Table]) -> pa.Table:
         passages = rows["passages"]
         return passages.filter(pc.is_in(passages.column("passage_id"), value_set=self._wanted))
+
+
+class EvidenceWorker:
+    """Passages in; those of them out that are evidence of any question, in their order. inputs: questions."""
+
+    def __init__(self, settings: Any, inputs: Mapping[str, _Batches]) -> None:
+        named = [_evidence_of(batch) for batch in inputs["questions"].batches(["evidence"])]
+        self._wanted = pc.unique(pa.chunked_array(named, pa.string())) if named else pa.array([], pa.string())
+
+    def __call__(self, rows: Mapping[str, pa.Table]) -> pa.Table:
+        passages = rows["passages"]
+        return passages.filter(pc.is_in(passages.column("passage_id"), value_set=self._wanted))
+
+
+def _evidence_of(batch: pa.Table) -> pa.Array:
+    return pc.list_flatten(pc.list_flatten(batch.column("evidence").combine_chunks()))
 
 
 def _named(batch: pa.Table, first: int) -> pa.Array:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from rat_ray.cluster import Cluster, Resources
+from rat_ray.cluster import Cluster
 from rat_ray.errors import InputError, StageError
-from rat_ray.pool import Pool
+from rat_ray.pool import Pool, PoolSettings
 from rat_ray.stage.recovery import Recovery
 from rat_ray.stage.runner import StageRunner, errors_in
 from rat_ray.stage.stage import Stage, StageFailure, StageRecord
@@ -96,11 +96,11 @@ class Batch:
             make_runner.stages, cluster.settings.tries, {i for i, one in enumerate(self._all) if one.reused}
         )
         # One pool for all whose workers are of one size, whatever their ranges are.
-        sizes = [dataclasses.replace(one.stage.resources, range_rows=0) for one in self._all]
-        for resources in dict.fromkeys(sizes):
-            units = [unit for unit in self._units if sizes[unit.stage] == resources]
+        sizes = [(dataclasses.replace(one.stage.resources, range_rows=0), one.stage.together) for one in self._all]
+        for size in dict.fromkeys(sizes):
+            units = [unit for unit in self._units if sizes[unit.stage] == size]
             if units:
-                yield from self._run_there(cluster, title, units, make_runner, recovery, resources)
+                yield from self._run_there(cluster, title, units, make_runner, recovery, cluster.workers(*size))
 
     def _run_here(self, runner: StageRunner) -> Iterator[int]:
         for unit in self._units:
@@ -114,12 +114,10 @@ class Batch:
         units: Sequence[Unit],
         make_runner: _MakeRunner,
         recovery: Recovery,
-        resources: Resources,
+        workers: PoolSettings,
     ) -> Iterator[int]:
         groups = [one.stage.affinity_or_default for one in self._all]
-        pool: Pool[Unit, Receipt] = Pool(
-            title, units, lambda unit: groups[unit.stage], make_runner, recovery, cluster.workers(resources)
-        )
+        pool: Pool[Unit, Receipt] = Pool(title, units, lambda unit: groups[unit.stage], make_runner, recovery, workers)
         stopped = ""
         try:
             for receipt in pool.receipts():

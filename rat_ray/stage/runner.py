@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import socket
+import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -21,15 +24,27 @@ from rat_ray.store.pieces import has_piece, read_pieces, remove_pieces, write_pi
 LONGEST = 20_000  # characters of an error's own words
 
 
+@dataclass
+class _Kept:
+    """A stage's worker and how many units use it now."""
+
+    stage: Stage
+    worker: Any
+    users: int = 0
+
+
 class StageRunner:
-    """Made once per process. A stage's worker is made at its first unit and kept while units ask for an equal one."""
+    """Made once per process. A stage's worker is made at its first unit and kept while units ask for an equal one.
+
+    Several threads may do units at once.
+    """
 
     def __init__(self, stages: Sequence[Stage], keys: Sequence[str], store: Store) -> None:
         self._stages = stages
         self._keys = keys
         self._store = store
-        self._worker: Any = None
-        self._worker_of: Stage | None = None
+        self._lock = threading.Lock()
+        self._kept: list[_Kept] = []
 
     def __call__(self, unit: Unit, again: bool = False) -> Receipt:
         """Do the unit. again: it was begun before and its answer was lost.
@@ -78,7 +93,11 @@ class StageRunner:
 
     def _make(self, stage: Stage, unit: Unit) -> pa.Table:
         rows = read_aligned(stage, unit.low, unit.high)
-        made = lost_rows(stage, rows, unit.reason) if unit.kind == LOST else self._worker_for(stage)(rows)
+        if unit.kind == LOST:
+            made = lost_rows(stage, rows, unit.reason)
+        else:
+            with self._worker_for(stage) as worker:
+                made = worker(rows)
         check_rows(stage, rows, made, self._where(unit))
         return made
 
@@ -91,7 +110,8 @@ class StageRunner:
         rows = read_aligned(stage, unit.start, unit.stop)
         scratch = self._store.scratch_folder(stage.table, key)
         try:
-            taken = self._worker_for(stage)(rows, scratch)
+            with self._worker_for(stage) as worker:
+                taken = worker(rows, scratch)
             if taken != unit.rows:
                 raise StageError(f"{self._where(unit)}: {unit.rows} rows in, {taken} accounted for")
             return self._store.write_folder(stage.table, key, unit.start, unit.stop, scratch)
@@ -102,16 +122,30 @@ class StageRunner:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)  # gone already where it became a part
 
-    def _worker_for(self, stage: Stage) -> Any:
-        """The stage's worker: the one at hand where it was made of equal settings and inputs."""
-        if self._worker_of is None or not stage.same_worker(self._worker_of):
-            close = getattr(self._worker, "close", None)
+    @contextlib.contextmanager
+    def _worker_for(self, stage: Stage) -> Iterator[Any]:
+        """The stage's worker: one at hand where it was made of equal settings and inputs."""
+        with self._lock:
+            kept = next((one for one in self._kept if stage.same_worker(one.stage)), None)
+            if kept is None:
+                self._free()  # before the next one is made, which may fail
+                kept = _Kept(stage, stage.worker(stage.settings, dict(stage.inputs)))
+                self._kept.append(kept)
+            kept.users += 1
+        try:
+            yield kept.worker
+        finally:
+            with self._lock:
+                kept.users -= 1
+
+    def _free(self) -> None:
+        """Close the workers that no unit uses."""
+        idle = [one for one in self._kept if not one.users]
+        self._kept = [one for one in self._kept if one.users]
+        for one in idle:
+            close = getattr(one.worker, "close", None)
             if close is not None:
                 close()
-            self._worker = self._worker_of = None  # freed before the next one is made, which may fail
-            self._worker = stage.worker(stage.settings, dict(stage.inputs))
-            self._worker_of = stage
-        return self._worker
 
 
 def errors_in(store: Store, stage: Stage, key: str, part: Part) -> int:

@@ -32,7 +32,8 @@ class Stage:
 
     over: row-aligned inputs, cut into the same ranges; where one of them is files, as that one is, and the worker gets
     the folders of its range, `only` these files of them (): all. inputs: tables that each worker gets whole.
-    one_range: whether it is not cut at all.
+    one_range: whether it is not cut at all. together: how many ranges a worker is called with at once on Ray, each by a
+    thread of its own: an engine that batches requests by itself then never drains at the end of a range.
     settings: a dataclass; fields whose metadata say `{"key": False}` (threads, say) do not enter the key.
     """
 
@@ -51,6 +52,7 @@ class Stage:
     key_settings: Any = None  # what of the settings enters the key; None: all of them
     one_range: bool = False
     only: tuple[str, ...] = ()
+    together: int = 1
     affinity: str = ""  # units of equal affinity follow each other in a process, so that a model is loaded once
 
     def __post_init__(self) -> None:

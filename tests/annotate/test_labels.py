@@ -17,7 +17,7 @@ TRUSTED = {"r": ["evidence"], "a": ["phrase"], "t": ["match"]}
 SETTINGS = LabelSettings(
     judges=["r@local", "t@local"], trusted=TRUSTED, config="c", dataset="demo", retriever="bm25", generator="g",
     abstention_phrase="Pass.",
-)  # fmt: skip
+).resolved()  # fmt: skip
 # answer, context, expected r, a, t; every question's evidence is p1 and its answer Paris
 ROWS = [
     ("Pass.", ["p2"], 0, 1, None),
@@ -28,6 +28,10 @@ ROWS = [
     ("Paris", ["p1", "p2"], 1, 0, 1),
 ]
 REPEATS = 5
+PASSAGES = pa.Table.from_pylist(
+    [{"passage_id": name, "title": f"Title {name}", "text": f"Text of {name}."} for name in ("p1", "p2")],
+    schema=tables.PASSAGES,
+)
 
 
 def make_rows() -> dict[str, pa.Table]:
@@ -52,9 +56,15 @@ def make_rows() -> dict[str, pa.Table]:
 
 def annotate(settings: LabelSettings) -> pa.Table:
     rows = make_rows()
-    table = AnnotateWorker(settings, {"answers": MemoryInput(rows["answers"])})(rows)
-    tables.check_table(table, tables.annotations_schema(settings.sources), "annotations")
+    table = worker_of(settings, rows)(rows)
+    schema = tables.annotations_schema(settings.sources, settings.rules, settings.scored)
+    tables.check_table(table, schema, "annotations")
     return table
+
+
+def worker_of(settings: LabelSettings, rows: dict[str, pa.Table], people: pa.Table | None = None) -> AnnotateWorker:
+    given = {"answers": MemoryInput(rows["answers"]), "passages": MemoryInput(PASSAGES)}
+    return AnnotateWorker(settings, given if people is None else given | {"people": MemoryInput(people)})
 
 
 def test_trusted_sources_fill_labels_and_say_so() -> None:
@@ -102,7 +112,7 @@ def test_a_part_of_the_rows_gets_the_labels_of_the_whole() -> None:
     settings = dataclasses.replace(SETTINGS, budget=10)
     rows = make_rows()
     part = {name: table.slice(7, 9) for name, table in rows.items()}
-    worker = AnnotateWorker(settings, {"answers": MemoryInput(rows["answers"])})
+    worker = worker_of(settings, rows)
     assert worker(part).equals(worker(rows).slice(7, 9))
 
 
@@ -125,12 +135,20 @@ def test_first_trusted_source_with_a_label_wins() -> None:
         ({"trusted": {"q": ["evidence"]}}, "'q' is no variable"),
         ({"trusted": {"t": ["evidence"]}}, "no source t@evidence"),
         ({"budget": 0}, "labels.budget=0"),
+        ({"rules": ["t@strict"]}, "labels.rules: 't@strict' is unknown"),
+        ({"options": {"t@f1": {}}}, "'t@f1' is none of labels.rules"),
+        ({"rules": ["t@x"], "options": {"t@x": {"kind": "exat"}}}, "did you mean 'exact'"),
+        ({"rules": ["t@f1"], "options": {"t@f1": {"at_last": 0.9}}}, "did you mean 'at_least'"),
+        ({"rules": ["a@phrase"], "options": {"a@phrase": {"x": 1}}}, "a@phrase has no options"),
+        ({"rules": ["t@match", "t@match"]}, "is there twice"),
+        ({"resolve": "median"}, "labels.resolve='median'"),
+        ({"trusted": {"t": ["people"]}}, "give labels.people"),
     ],
 )
 def test_bad_settings_are_refused(change: dict[str, object], words: str) -> None:
     settings = dataclasses.replace(SETTINGS, **change)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=words):
-        AnnotateWorker(settings, {"answers": MemoryInput(tables.ANSWERS.empty_table())})
+        worker_of(settings, {"answers": tables.ANSWERS.empty_table()})
 
 
 def test_the_table_names_its_trusted_sources_even_where_all_their_labels_are_hidden() -> None:
@@ -154,3 +172,67 @@ def test_full_table_values_are_missing_without_rows() -> None:
     assert set(full_table_values(table.slice(0, 0), TRUSTED).values()) == {None}
     assert full_table_values(table.slice(0, 1), TRUSTED)["tau[0]"] is None
     assert full_table_values(table, {})["rho"] is None
+
+
+STRICT = {"t@strict": {"kind": "f1", "at_least": 1.0}, "t@lax": {"kind": "f1", "at_least": 0.4}}
+
+
+def test_one_rule_stands_twice_under_its_own_options_with_its_reason_and_score() -> None:
+    settings = dataclasses.replace(SETTINGS, rules=["a@phrase", "t@match", *STRICT], options=STRICT, trusted={})
+    rows = make_rows()
+    rows["answers"] = rows["answers"].set_column(
+        rows["answers"].schema.get_field_index("answer"), "answer", pa.array(["Paris it"] * rows["answers"].num_rows)
+    )
+    row = worker_of(settings, rows)(rows).to_pylist()[0]
+    assert (row["t@strict"], row["t@lax"]) == (0, 1)
+    assert row["score:t@strict"] == row["score:t@lax"] == pytest.approx(2 / 3)
+    assert row["rule:t@strict"]
+    assert row["rule:a@phrase"] == "answer"
+
+
+def people(*rows: tuple[str, str, int | None, str]) -> pa.Table:
+    """variable, item, label, annotator."""
+    names = ("variable", "item", "label", "annotator")
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=tables.PEOPLE)
+
+
+def test_peoples_labels_are_tied_to_what_was_judged_and_come_first() -> None:
+    made = annotate(SETTINGS).to_pylist()
+    context, answer = made[1]["r_item"], made[1]["t_item"]
+    assert made[0]["r_item"] != context or ROWS[0][1] == ROWS[1][1], "the same passages, the same item"
+    assert made[4]["t_item"] == answer, "the same answer to the same question, whatever the context"
+    given = people(
+        ("r", context, 1, "anna"), ("t", answer, 1, "anna"), ("t", answer, 1, "bob"), ("a", "t-gone", 1, "bob")
+    )
+    trusted = {"r": ["people", "evidence"], "a": ["people", "phrase"], "t": ["people"]}
+    settings = dataclasses.replace(SETTINGS, trusted=trusted).with_people({"r", "a", "t"}, ["anna", "bob"])
+    rows = make_rows()
+    table = worker_of(settings, rows, given)(rows)
+    found = table.to_pylist()
+    for row, before in zip(found, made, strict=True):
+        mine = before["r_item"] == context and before["r"] is not None
+        assert row["r@people"] == row["r@people.anna"] == (1 if mine else None)
+        assert row["r@people.bob"] is None
+        assert (row["r"], row["r_source"]) == ((1, "r@people") if mine else (before["r"], before["r_source"]))
+        right = before["t_item"] == answer
+        assert row["t@people"] == row["t@people.bob"] == (1 if right else None)
+        assert (row["t"], row["t_source"]) == ((1, "t@people") if right else (None, None))
+        assert row["t@match"] == before["t@match"], "a rule that is not trusted is a judge"
+    assert judge_columns(trusted, settings.sources) == ["t@match", "r@local", "t@local"]
+    named = table.schema.metadata[tables.TRUSTED].decode().split(",")
+    assert {"t@people", "t@people.anna", "t@people.bob"} <= set(named), "so that no later fit takes them for judges"
+    assert "t@match" not in named
+
+
+def test_people_are_no_judges_in_parts_where_any_part_of_theirs_is_trusted() -> None:
+    columns = ["t@match", "t@people", "t@people.anna", "t@people.bob", "r@people"]
+    assert judge_columns({"t": ["people"]}, columns) == ["t@match", "r@people"]
+    assert judge_columns({"t": ["people.anna"]}, columns) == ["t@match", "r@people"]
+    assert judge_columns({"t": ["match"]}, columns) == ["t@people", "r@people"]
+
+
+def test_without_labels_of_people_the_rules_alone_are_trusted() -> None:
+    settings = dataclasses.replace(SETTINGS, trusted={"r": ["people", "evidence"]}).with_people([], [])
+    settings.check_trusted()
+    assert settings.trusted == {"r": ["evidence"]}
+    assert settings.sources == SETTINGS.sources

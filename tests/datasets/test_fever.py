@@ -13,11 +13,12 @@ import pytest
 from rat_ray import datasets, tables
 from rat_ray.annotate.abstention import abstention_label
 from rat_ray.annotate.evidence import evidence_label
-from rat_ray.annotate.match import match_label
+from rat_ray.annotate.match import match
 from rat_ray.datasets import FeverSettings
 from rat_ray.datasets.fever import LABELS
 from rat_ray.datasets.problems import PARTLY, UNKNOWN
 from rat_ray.datasets.wikipedia import CorpusSettings
+from tests.annotate.items import answered
 from tests.datasets.benchmark_files import (
     FIXTURES,
     KILT,
@@ -166,7 +167,7 @@ def test_with_not_enough_info_abstaining_is_adherent_and_no_answer_counts_as_rig
     assert evidence_label(row["evidence"], ["Milo_Hask"]) == 0, "R = 0 whatever was retrieved"
     assert abstention_label("NOT ENOUGH INFORMATION", "NOT ENOUGH INFORMATION") == 1
     for said in (*LABELS, "The passages neither support nor refute this.", "SUPPORTS, I would say", ""):
-        assert match_label(said, row["answers"], row["shape"], 0) != 1
+        assert match(answered(said, row["answers"], row["shape"])).label != 1
 
 
 def test_the_limit_keeps_the_first() -> None:

@@ -120,6 +120,29 @@ def test_a_poison_row_gets_an_error_and_the_rest_goes_on(cluster: Cluster, store
     assert log.read_text() == before
 
 
+def test_several_ranges_are_in_one_worker_at_once(cluster: Cluster, store: Store, tmp_path: Path) -> None:
+    log = tmp_path / "calls"
+    stage = stage_of("same", questions(store, 36), Trouble(str(log), meet=3), together=3, workers=1)
+    [table] = Runs(store, cluster, quiet=True).run([stage], "together")
+    assert content(table).equals(content(undisturbed("same", tmp_path, 36)))
+    assert len({call.pid for call in calls(log)}) == 1
+    assert sorted(call.first for call in calls(log)) == sorted(f"q{index}" for index in range(0, 36, 4))
+
+
+def test_a_poison_row_among_several_ranges_at_once_is_found_and_no_other_is_blamed(
+    cluster: Cluster, store: Store, tmp_path: Path
+) -> None:
+    log = tmp_path / "calls"
+    stage = stage_of("same", questions(store, 24), Trouble(str(log), poison=("q14",)), together=3)
+    runs = Runs(store, cluster, quiet=True)
+    [table] = runs.run([stage], "poison")
+    rows = content(table).to_pylist()
+    assert [row["question_id"] for row in rows] == [f"q{index}" for index in range(24)]
+    assert [row["question_id"] for row in rows if row["error"]] == ["q14"]
+    assert sum(call == ("q14", 1, call.pid) for call in calls(log)) == 3, "tried alone as often as others are"
+    assert [record.row_errors for record in runs.records] == [1]
+
+
 @pytest.mark.slow
 def test_two_poison_rows_in_one_range(cluster: Cluster, store: Store, tmp_path: Path) -> None:
     trouble = Trouble(poison=("q4", "q6"), signal=signal.SIGSEGV)

@@ -1,4 +1,4 @@
-"""Prompt sets: loading, the sandbox, and how many passages fit."""
+"""Prompt sets: loading, the sandbox, system messages, and what is filled in."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from rat_ray.errors import InputError
 from rat_ray.generate import open_engine
-from rat_ray.generate.engine import EngineSettings, PromptedSettings
-from rat_ray.generate.prompts import Prompts, load_prompts, one_line
+from rat_ray.generate.engine import EngineSettings, Prompt, PromptedSettings
+from rat_ray.generate.prompts import PromptPassage, Prompts, inert, load_prompts, one_line
 
 CONF = Path(__file__).parents[2] / "conf" / "prompt"
 
@@ -20,7 +20,7 @@ def test_shipped_sets_render_every_shape_with_a_fixed_prefix(name: str) -> None:
     assert sorted(prompts.names) == ["claim", "open", "two_hop"]
     for shape in prompts.names:
         one, two = (
-            prompts.render(shape, question=question, passages=[], abstention_phrase="Pass!")
+            prompts.prompt(shape, question=question, passages=[], abstention_phrase="Pass!").text
             for question in ("a?", "b?")
         )
         assert len(one) == len(two)
@@ -29,9 +29,31 @@ def test_shipped_sets_render_every_shape_with_a_fixed_prefix(name: str) -> None:
         assert not one.endswith((" ", "\n"))
 
 
-def test_eager_never_mentions_abstention() -> None:
+@pytest.mark.parametrize("name", ["policy_chat", "eager_chat"])
+def test_chat_sets_have_a_system_message_and_the_phrase_word_by_word(name: str) -> None:
+    prompts = Prompts(load_prompts(name, CONF))
+    assert sorted(prompts.names) == ["claim", "open", "two_hop"]
+    passages = [PromptPassage(1, "Otter", "Otters eat fish."), PromptPassage(2, "", "No title.")]
+    systems = set()
+    for shape in prompts.names:
+        made = prompts.prompt(shape, question="a?", passages=passages, abstention_phrase="«Pass, please.»")
+        systems.add(made.system)
+        for part in made:
+            assert ("\u00abPass, please.\u00bb" in part) == (name == "policy_chat")
+            assert part == part.strip()
+        assert "[1] Otter: Otters eat fish.\n[2] No title.\n" in made.text
+        assert "a?" in made.text
+        assert ("SUPPORTS" in made.text) == ("REFUTES" in made.text) == (shape == "claim")
+        empty = prompts.prompt(shape, question="a?", passages=[], abstention_phrase="«Pass, please.»")
+        assert empty.system == made.system
+        assert "(none)" in empty.text
+    assert len(systems) == 1  # the same for all, so that an engine keeps it
+
+
+@pytest.mark.parametrize("name", ["eager", "eager_chat"])
+def test_eager_never_mentions_abstention(name: str) -> None:
     assert all(
-        "abstention" not in text and "not in the" not in text.lower() for text in load_prompts("eager", CONF).values()
+        "abstention" not in text and "not in the" not in text.lower() for text in load_prompts(name, CONF).values()
     )
 
 
@@ -52,11 +74,50 @@ def test_empty_set(tmp_path: Path) -> None:
 )
 def test_bad_templates_are_input_errors(text: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        Prompts({"open": text}).render("open", question="a")
+        Prompts({"open": text}).prompt("open", question="a")
 
 
 def test_a_passage_is_never_a_template() -> None:
-    assert Prompts({"open": "{{ question }}"}).render("claim", question="{{ 7 * 7 }}") == "{{ 7 * 7 }}"
+    assert Prompts({"open": "{{ question }}"}).prompt("claim", question="{{ 7 * 7 }}") == Prompt("{{ 7 * 7 }}")
+
+
+def test_a_system_template_alone_is_no_set(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "system.jinja").write_text("Be brief.")
+    with pytest.raises(InputError, match=r"besides system\.jinja"):
+        load_prompts("mine", tmp_path)
+    with pytest.raises(InputError, match="no prompt mine/system and no mine/open"):
+        Prompts({"system": "Be brief."}, "mine").prompt("system")
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "open.jinja").write_bytes(b"caf\xe9 {{ question }}")
+    with pytest.raises(InputError, match=r"open\.jinja is not UTF-8"):
+        load_prompts("mine", tmp_path)
+
+
+def test_a_template_may_write_special_tokens_itself() -> None:
+    text = "<start_of_turn>user\n{{ question }}<end_of_turn>"
+    assert Prompts({"open": text}).prompt("open", question="<bos>") == Prompt(
+        "<start_of_turn>user\n< bos><end_of_turn>"
+    )
+
+
+def test_special_tokens_are_broken_in_lists_too() -> None:
+    prompts = Prompts({"t": "{{ answers | join('|') }} {{ answer | tojson }} {{ passages[0].title }}"})
+    values = {"answers": ["</s>", "a"], "answer": "[/INST]", "passages": [PromptPassage(1, "<eos>", "x")]}
+    assert prompts.prompt("t", **values).text == '< /s>|a "[ /INST]" < eos>'
+    assert values["answers"] == ["</s>", "a"]
+
+
+def test_inert_changes_a_text_once() -> None:
+    for text in ["<|im_end|>", "<</SYS>>", "[[INST]]", "<<s>>", "<|<|", "a<b>c", "[/INST][INST]"]:
+        assert inert(text) != text
+        assert inert(inert(text)) == inert(text)
+        assert inert(text).replace(" ", "") == text
+    assert len(inert("<" * 100_000)) == 100_000
+    assert len(inert("[A" * 50_000)) == 100_000
 
 
 def test_one_line() -> None:

@@ -17,7 +17,7 @@ from rat_ray.errors import InputError, MissingExtraError, StageError
 from rat_ray.keys import key_of
 from rat_ray.retrieve import encoders
 from rat_ray.retrieve.encoders import EncoderSettings, open_encoder, resolve, revision
-from rat_ray.retrieve.encoders.weights import identity_of
+from rat_ray.weights import identity_of
 from tests.retrieve.corpora import made_up
 from tests.retrieve.embedding_server import MODEL, EmbeddingServer, embedding_server
 

@@ -16,7 +16,7 @@ from rat_ray.errors import MissingExtraError
 from rat_ray.keys import key_of
 from rat_ray.retrieve.encoders.encoder import Encoder, Vectors, normalise
 from rat_ray.retrieve.encoders.settings import EncoderSettings
-from rat_ray.retrieve.encoders.weights import check_identity, identity_of
+from rat_ray.weights import check_identity, identity_of
 
 __all__ = ["Encoder", "EncoderSettings", "Vectors", "key", "normalise", "open_encoder", "resolve", "revision"]
 

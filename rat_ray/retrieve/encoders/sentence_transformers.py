@@ -14,7 +14,7 @@ import numpy as np
 from rat_ray.errors import InputError, MissingExtraError, StageError
 from rat_ray.retrieve.encoders.encoder import Vectors, check_dim, finished, with_text
 from rat_ray.retrieve.encoders.settings import EncoderSettings
-from rat_ray.retrieve.encoders.weights import where
+from rat_ray.weights import where
 
 _POOLING: Final = {"mean": "mean", "cls": "cls", "last": "lasttoken"}
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from rat_ray.errors import InputError, did_you_mean, masked
-from rat_ray.retrieve.encoders.weights import check_weights
+from rat_ray.weights import check_weights
 
 POOLINGS: Final = ("model", "mean", "cls", "last")
 DTYPES: Final = ("float32", "bfloat16", "float16")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rat_ray.errors import InputError, MissingExtraError, StageError, did_you_mean
-from rat_ray.remembered import remembered
+from rat_ray.remembered import recall, remembered
 
 # What libraries read of a model's folder: weights, settings, vocabularies. Not read: notes, and copies for ONNX.
 _READ: Final = frozenset({".safetensors", ".bin", ".json", ".txt", ".model", ".jinja", ".tiktoken"})
@@ -53,6 +53,16 @@ def identity_of(setting: str, model: str, commit: str) -> str:
         files = _files_of(folder)
         return remembered("model folder", files, lambda: f"sha256:{_digest(folder, files)}")
     return f"commit:{_cached_commit(model, commit) or _commit_on_hub(setting, model, commit)}"
+
+
+def known_identity(setting: str, model: str, commit: str) -> str | None:
+    """The same without reading weights or asking the hub; None where unknown. Raises like `check_weights`."""
+    check_weights(setting, model, commit)
+    folder = _folder(model)
+    if folder.is_dir():
+        return recall("model folder", _files_of(folder))
+    cached = _cached_commit(model, commit)
+    return f"commit:{cached}" if cached else None
 
 
 def check_identity(setting: str, model: str, found: str, expected: str) -> None:

@@ -1,0 +1,106 @@
+"""The words of a text as the rules for T and R compare them: one spelling, no punctuation, no case."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Final
+
+ARTICLES: Final = frozenset(("a", "an", "the"))
+# Letters that Unicode does not take apart into a letter and a mark.
+_LETTERS: Final = {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"}
+_QUOTES: Final = "\u2018\u2019\u201a\u201b\u02bc\u02bb\u2032`\u00b4"
+_LONG_DASHES: Final = "\u2014\u2015"  # these part sentences, and no word is written with one
+_LATIN_MARKS: Final = re.compile("(?<=[a-z])[\u0300-\u036f]+")
+# "J. K. Rowling" and "J.K. Rowling" are "jk rowling", "U.S." is "us"; "4.5" and the end of a sentence are left alone.
+_INITIALS: Final = re.compile(r"(?<![^\W_])([^\W\d_])\.\s?(?=[^\W\d_]\.)")
+_INITIAL: Final = re.compile(r"(?<![^\W_])([^\W\d_])\.(?=\w(?!\w)|\W|$)")
+# Scripts that put no blanks between words: Han, Hiragana, Katakana. Each character stands for itself.
+_UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+
+
+class _Level(dict[int, str | None]):
+    """Straight quotes, plain hyphens and blanks, nothing invisible; filled as characters are met."""
+
+    def __missing__(self, code: int) -> str | None:
+        self[code] = made = _levelled(chr(code))
+        return made
+
+
+class _Word(dict[int, str | None]):
+    """Apostrophes go, letters, digits and marks stay, all else is a blank; filled as characters are met."""
+
+    def __missing__(self, code: int) -> str | None:
+        self[code] = made = _word_character(chr(code))
+        return made
+
+
+def _levelled(char: str) -> str | None:
+    if char in _QUOTES:
+        return "'"
+    if char in _LONG_DASHES:
+        return " - "
+    category = unicodedata.category(char)
+    if category == "Pd" or char == "\u2212":
+        return "-"
+    if category == "Cf":
+        return None
+    return _LETTERS.get(char, " " if char.isspace() else char)
+
+
+def _word_character(char: str) -> str | None:
+    if char == "'":
+        return None
+    if _UNSPACED.match(char):
+        return f" {char} "
+    return char if char.isalnum() or unicodedata.category(char)[0] == "M" else " "
+
+
+_LEVEL: Final = _Level()
+_WORD: Final = _Word()
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """The words of a list that is written as one string."""
+    return tuple(text.split())
+
+
+def folded(text: str) -> str:
+    """Lower case, compatibility forms levelled, straight quotes, plain hyphens, nothing invisible.
+
+    Accents of Latin letters are dropped (`Beyoncé` is `beyonce`); marks of other scripts are kept, where they tell
+    words apart.
+    """
+    if text.isascii():
+        return text.lower()
+    # Invisible characters and the accent that serves as a quote go before the letters are taken apart.
+    text = _LATIN_MARKS.sub("", unicodedata.normalize("NFKD", text.translate(_LEVEL)).casefold())
+    return unicodedata.normalize("NFC", text).translate(_LEVEL)
+
+
+def without_initial_dots(text: str) -> str:
+    """A folded text in which single letters have no dot, and initials stand together."""
+    if "." not in text[:-1]:
+        return text
+    return _INITIAL.sub(r"\1", _INITIALS.sub(r"\1", text))
+
+
+def word_list(text: str) -> list[str]:
+    """The words of a folded text in order, articles included; `don't` is `dont`, `well-known` is two words."""
+    return without_initial_dots(text).translate(_WORD).split()
+
+
+def spaced(text: str) -> str:
+    """With blanks around each character of a script that puts none between words."""
+    return _UNSPACED.sub(r" \g<0> ", text)
+
+
+def without_articles(words: Iterable[str]) -> list[str]:
+    """The words that are no English article."""
+    return [word for word in words if word not in ARTICLES]
+
+
+def padded(words: Iterable[str]) -> str:
+    """The words between single blanks, one at each end, so that `in` finds whole words only."""
+    return f" {' '.join(words)} "
