@@ -13,7 +13,7 @@ import pyarrow as pa
 from rat_ray import tables
 from rat_ray.allocate import StudySettings, check, study_stage, tasks
 from rat_ray.annotate.contexts import ContextsWorker
-from rat_ray.annotate.judge import JudgeA, JudgeR, JudgeSettings, JudgeT
+from rat_ray.annotate.judge import WORKERS, JudgeSettings
 from rat_ray.annotate.label_settings import LabelSettings, judge_columns
 from rat_ray.annotate.labels import AnnotateWorker
 from rat_ray.cluster import Resources
@@ -32,7 +32,6 @@ from rat_ray.stage import Stage
 from rat_ray.store import encode_part
 
 SourceOf = Callable[[Any], Source]
-_JUDGES = {"r": JudgeR, "a": JudgeA, "t": JudgeT}
 
 
 class DatasetNodes(NamedTuple):
@@ -219,7 +218,7 @@ class _Declaration:
             version=2,
             label=f"judge {judge.sources[0]} {configuration.name}",
             settings=judge,
-            worker=_JUDGES[variable],
+            worker=WORKERS[variable],
             over={},
             schema=tables.VERDICTS,
             resources=sized(self._job.resources.judge, judge),

@@ -1,4 +1,4 @@
-"""A log of a RAG system as a team would have it: questions of the demo, the texts that were given, what was answered."""
+"""A log as a RAG team would have it: questions of the demo, the texts that were given, what was answered."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final
 
 from rat_ray.annotate.folding import folded, listed, padded, without_articles, word_list
@@ -21,8 +21,6 @@ _NEGATED: Final = re.compile(
     r"(?: (?:in|at|on|by|from|of|to|for|with|as|be|been|have|called|named|de|von)){0,3} $"
 )
 _BACK: Final = 60  # characters before a find in which its negation is looked for
-_PLURAL: Final = re.compile(r"(?<=[a-z][a-z][a-rt-z])s(?= )")
-_PLURAL_Y: Final = re.compile(r"(?<=[a-z][a-z])ies(?= )")
 _NEGATIONS: Final = frozenset(listed("not never no nor neither without non isnt wasnt cannot"))
 _NONE: Final = Label(0, "none", 0.0)
 _FEW: Final = 8  # words that are looked up one by one
@@ -56,11 +54,6 @@ class Said:
             return self.plain
         words = tuple(number_words(self.level))
         return Form(padded(words), words)
-
-    @cached_property
-    def singular(self) -> str:
-        """The words without articles, plurals levelled."""
-        return _PLURAL.sub("", _PLURAL_Y.sub("y", self.text))
 
 
 def agreement(said: Said, gold: Gold, at_least: float = AGREES_FROM) -> Label:
@@ -121,8 +114,7 @@ def _less_plainly(said: Said, gold: Gold, negated: bool, at_least: float) -> Lab
             return Label(1, "exact", 1.0)
         if _by_initials(said.words, form.words):
             return Label(1, "initials", token_f1(said.words, form.words))
-        # A word keeps its first three letters when it loses its plural.
-        if form.words[0][:3] in said.text and find(_singular(form.text), said.singular) == 1:
+        if any(find(text, said.text) == 1 for text in _other_number(form.text)):
             return Label(1, "contained", token_f1(said.words, form.words))
     if gold.years is not None and _in_order(gold.years, said.numeric.text):
         return Label(1, "date", token_f1(said.numeric.words, gold.numeric[0].words))
@@ -199,6 +191,13 @@ def _one_within(said: Sequence[str], gold: Sequence[str]) -> bool:
     return ours <= theirs or theirs <= ours
 
 
-@lru_cache(maxsize=16384)
-def _singular(text: str) -> str:
-    return _PLURAL.sub("", _PLURAL_Y.sub("y", text))
+def _other_number(text: str) -> list[str]:
+    """Padded words with the last one in the plural where it is in the singular, and the other way round."""
+    words, last = text[:-1], text[-5:-1]
+    if not last.isalpha():
+        return []  # a short word, where an s is rarely a plural's, or a number
+    if last.endswith("ies"):
+        return [f"{words[:-3]}y ", f"{words[:-1]} "]
+    if last.endswith("s"):
+        return [] if last.endswith("ss") else [f"{words[:-1]} "]
+    return [f"{words[:-1]}ies ", f"{words}s "] if last.endswith("y") else [f"{words}s "]

@@ -69,8 +69,8 @@ _OF_CLAIM: Final = re.compile(
     r"(?:(?:claim|statement) (?:is|was|has been|can be|must be)"
     rf"|(?:{_NOT} {_SOME})?(?:refutes?|supports?|contradicts?) claim) "
 )
-_FIRST_LINE: Final = re.compile(r"[^\n.;!?]*[^\W_][^\n.;!?]*")
-_LAST_LINE: Final = re.compile(r"[^\n.;!?]*[^\W_][^\n.;!?]*(?=[\W_]*\Z)")
+_STOPS: Final = re.compile(r"[\n.;!?]")
+_AROUND: Final = " \n.;!?*\"'"
 _FILLERS: Final = frozenset(
     listed("this claim statement is was it so therefore thus answer verdict label by passage passages")
 )
@@ -95,8 +95,10 @@ def _read(text: str) -> str | None:
     said = folded(text)
     if (marked := _marked(said)) is not None:
         return marked
-    for line in (_FIRST_LINE.match(said), _LAST_LINE.search(said[-2 * _CHEAP_LENGTH :])):
-        if line is not None and (only := _only(line[0])) is not None:
+    first = _STOPS.split(said.lstrip(_AROUND), maxsplit=1)[0]
+    last = _STOPS.split(said[-2 * _CHEAP_LENGTH :].rstrip(_AROUND))[-1]
+    for line in (first, last):
+        if (only := _only(line)) is not None:
             return only
     words = _words(said)
     match = _ANY.match(words, 1) or _of_claim(words) or _first(words)

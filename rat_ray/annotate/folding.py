@@ -83,6 +83,8 @@ def without_initial_dots(text: str) -> str:
     """A folded text in which single letters have no dot, and initials stand together."""
     if "." not in text[:-1]:
         return text
+    if not any(part[-1:].isalpha() and not part[-2:-1].isalnum() for part in text.split(".")[:-1]):
+        return text  # most dots end sentences, and the search for initials is slow
     return _INITIAL.sub(r"\1", _INITIALS.sub(r"\1", text))
 
 

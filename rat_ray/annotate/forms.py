@@ -16,11 +16,12 @@ from rat_ray.errors import InputError, did_you_mean
 KINDS = ("refuse", "then", "aside", "lead", "tail", "join", "turn")
 ASIDE, REFUSAL = "aside", "refusal"
 _ANY, _ONE, _NUMBER, _OTHER = "*", "*1", "#", ""
-_TOKEN = re.compile(r"@\w+|\*\d*|[()\[\]|#?]|[^\s()\[\]|*#?@]+|@")
+_TOKEN = re.compile(r"@\w+|\*(?:\d+|(?:-\w+)+)?|[()\[\]|#?]|[^\s()\[\]|*#?@]+|@")
 _PREFIX = re.compile(r"(\w+)\s*:\s*(.*)")
 _DEFINITION = re.compile(r"@(\w+)\s*=\s*(.*)")
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _MOST_STATES = 20_000
+_MOST_WORDS = 20
 
 
 class Line(NamedTuple):
@@ -34,6 +35,7 @@ class Line(NamedTuple):
 
 class _Word(NamedTuple):
     word: str
+    without: frozenset[str] = frozenset()
 
 
 class _Choice(NamedTuple):
@@ -99,7 +101,7 @@ def _can_be_empty(pattern: tuple[_Pattern, ...]) -> bool:
 
 
 class _Parser:
-    """Recursive descent over one form: words, `(a|b)`, `[a|b]`, `*`, `*4`, `#`, `?`, `@name`."""
+    """Recursive descent over one form: words, `(a|b)`, `[a|b]`, `*`, `*4`, `*-word`, `#`, `?`, `@name`."""
 
     def __init__(self, form: str, definitions: dict[str, tuple[_Pattern, ...]], where: str) -> None:
         self._tokens = _TOKEN.findall(form)
@@ -145,7 +147,11 @@ class _Parser:
             if token[1:] not in self._definitions:
                 raise self._error(f"{token} is not defined above{did_you_mean(token[1:], self._definitions)}")
             return self._definitions[token[1:]]
+        if token.startswith(f"{_ANY}-"):
+            return [_Word(_ANY, frozenset(word_tokens(token)))]
         if token.startswith(_ANY) and len(token) > 1:
+            if not 0 < int(token[1:]) <= _MOST_WORDS:
+                raise self._error(f"{token} must be *1 to *{_MOST_WORDS}")
             return [_Choice(((_Word(_ONE),), ()))] * int(token[1:])
         if token in {_ANY, _NUMBER, QUESTION}:
             return [_Word(token)]
@@ -185,6 +191,7 @@ class Automaton:
         self._any: dict[int, frozenset[str]] = {}
         self._one: dict[int, list[tuple[int, frozenset[str]]]] = {}
         self._origins: dict[int, int] = {}
+        self._more_words: frozenset[str] = frozenset()
         start, aside, after, again, refused, either, later = (self._node() for _ in range(7))
         for source, target in [(start, either), (again, either), (again, later), (after, start), (after, later)]:
             self._free[source].append(target)
@@ -213,7 +220,7 @@ class Automaton:
             self._edge(aside, COMMA, after)
             self._edge(refused, COMMA, again)
         self.comma_words = frozenset(word[1:] for word in every_turn if word.startswith(COMMA))
-        self._words = frozenset(word for edges in self._edges for word in edges) | every_turn | {COMMA, QUESTION}
+        self._words = frozenset(word for edges in self._edges for word in edges) | every_turn | self._more_words | {COMMA, QUESTION}
         self._states: dict[frozenset[int], _State] = {}
         self.start = self._state([start])
         self.after = self._state([after])
@@ -266,7 +273,8 @@ class Automaton:
                     self._free[source].append(end)
         elif pattern.word == _ANY:
             loop = self._node()
-            self._any[loop] = turn
+            self._any[loop] = turn | pattern.without
+            self._more_words |= pattern.without
             self._free[source].append(loop)
             self._free[loop].append(end)
         elif pattern.word == _ONE:

@@ -15,12 +15,13 @@ _IN_BRACKETS: Final = re.compile(r"\s*[(\[]([^()\[\]]*)[)\]]\s*")
 _ACRONYM: Final = re.compile(r"[A-Z][A-Z0-9&.-]+")
 _PREPOSITIONS: Final = frozenset(listed("in on at by from to since during near within inside circa"))
 _ABOUT: Final = frozenset(listed("about around approximately approx roughly nearly almost some circa ca c"))
-_LEAD_LETTERS: Final = frozenset((*(word[0] for word in (*_PREPOSITIONS, *_ABOUT)), *" ~\"'"))
+_LEADS: Final = _PREPOSITIONS | _ABOUT
 _MAY_BE_ROMAN: Final = re.compile(r"\b[IVXLC]+\b")
 _ROMAN: Final = re.compile(r"\b(?=[IVXLC])(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})\b")
 _ROMAN_VALUES: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _BESIDE_DATES: Final = frozenset(listed("to in on by early late mid"))
 _QUANTITY: Final = frozenset((*UNITS.values(), *listed("celsius fahrenheit square about around")))
+_MAY_BE_LIST: Final = re.compile("[,;] ")
 _SEPARATORS: Final = re.compile(r"\s*(?:[,;]\s|\s&\s|\band\b)\s*")
 
 
@@ -61,7 +62,9 @@ def gold_of(text: str) -> Gold:
     numeric = digits or has_number_word(words)
     more = [folded(variant) for variant in _variants(text)]
     plain = () if digits else _distinct([_form(kept), *(_form(without_articles(word_list(one))) for one in more)])
-    counted = [*([level, *more] if numeric else ()), *map(folded, _romans(text))]
+    counted = [level, *more] if numeric else []
+    if _MAY_BE_ROMAN.search(text) is not None:
+        counted += map(folded, _romans(text))
     forms = _distinct([_form(number_words(one)) for one in counted]) if counted else ()
     return Gold(
         yes_no=gold_yes_no(level),
@@ -71,7 +74,7 @@ def gold_of(text: str) -> Gold:
         numeric=forms,
         rule=_rule(forms[0].words) if forms else None,
         bare=_bare(forms[0].words) if forms else None,
-        items=() if numeric else _items(level),
+        items=_items(level) if not numeric and _MAY_BE_LIST.search(level) else (),
         years=_years(forms[0].words) if forms else None,
     )
 
@@ -93,7 +96,7 @@ def _variants(text: str) -> list[str]:
         rest = _IN_BRACKETS.sub(" ", text).strip()
         if rest:
             found = [rest, *(inner for inner in _IN_BRACKETS.findall(text) if _ACRONYM.fullmatch(inner))]
-    if text[:1].lower() not in _LEAD_LETTERS:
+    if text.partition(" ")[0].lower().strip(" ~\"'.") not in _LEADS and text[:1] not in "~ ":
         return found
     return [*found, *(shorter for one in (text, *found) if (shorter := _without_lead(one)))]
 
@@ -114,8 +117,6 @@ def _without_lead(text: str) -> str | None:
 
 def _romans(text: str) -> list[str]:
     """With Roman numerals as numbers and as ordinals: World War II, Elizabeth II."""
-    if _MAY_BE_ROMAN.search(text) is None:
-        return []
     found = []
     for end in ("", "th"):
         changed = _ROMAN.sub(lambda match, end=end: _roman(match, end), text)  # type: ignore[misc]
@@ -166,7 +167,5 @@ def _years(words: tuple[str, ...]) -> tuple[str, str] | None:
 
 def _items(level: str) -> tuple[str, ...]:
     """The parts of a list with commas: "Landover, Maryland", "red, white and blue"."""
-    if ", " not in level and "; " not in level:
-        return ()
     parts = [padded(without_articles(word_list(part))) for part in _SEPARATORS.split(level)]
     return tuple(part for part in parts if part.strip())

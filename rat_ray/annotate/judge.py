@@ -19,6 +19,7 @@ from rat_ray.generate.engine import Completion, Prompt, PromptedSettings, Sampli
 from rat_ray.generate.passages import PassageInput, Passages
 from rat_ray.generate.prompts import FALLBACK_SHAPE, SYSTEM, PromptPassage, Prompts, one_line
 
+UNKNOWN = "unknown"  # in place of a shape: the template for questions whose right answers nobody wrote down
 OK, UNPARSED, NOT_ASKED, ERROR = "ok", "unparsed", "not_asked", "error"
 VARIABLES = ("r", "a", "t")
 _NAME = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
@@ -266,7 +267,8 @@ class JudgeA(_JudgeOfAnswers):
 class JudgeT(_JudgeOfAnswers):
     """Judges whether an answer agrees with the accepted answers. inputs: none.
 
-    Not asked: abstentions (T is not defined), failed rows (their error is carried), questions without answers.
+    Not asked: abstentions (T is not defined), failed rows (their error is carried), questions of which it is known that
+    no answer is right, and those of unknown answers, unless the prompt set has `t_unknown.jinja` for these.
     """
 
     variable = "t"
@@ -276,7 +278,12 @@ class JudgeT(_JudgeOfAnswers):
         self._refusals = Refusals.of(settings.refusal_text)
 
     def _asked(self, question: dict[str, Any], answer: str) -> _Item:
-        if not question["answers"] or abstention_label(answer, self._settings.abstention_phrase, self._refusals) == 1:
+        if abstention_label(answer, self._settings.abstention_phrase, self._refusals) == 1:
+            return _Item(question["question_id"], None)
+        if question["answers"] is None and f"t_{UNKNOWN}" in self._prompts.names:
+            asked = {**question, "shape": UNKNOWN}
+            return _Item(question["question_id"], self._prompt(asked, answers=[], answer=one_line(answer)))
+        if not question["answers"]:
             return _Item(question["question_id"], None)
         answers = [one_line(accepted) for accepted in question["answers"]]
         return _Item(question["question_id"], self._prompt(question, answers=answers, answer=one_line(answer)))

@@ -36,6 +36,7 @@ _QUOTED = re.compile(r'"([^"]*)"(\s*(?:[.!?;]|\Z))?')
 _OPENS, _CLOSES = re.compile(r"(?<!\w)'(?=\w)"), re.compile(r"(?<=[\w.!?])'(?!\w)")
 # A full stop ends a statement unless it stands after a single letter or a title.
 _ENDS = re.compile(r"(\?)|(?<!\b\w)(?<!\b(?:dr|mr|ms|st|vs|jr|sr))(?<!\bmrs)\.(?=[\s)\]'\"]|\Z)|[!;\u3002]|:(?!\d)| - ")
+_NUMBERED = re.compile(r"\d{1,2}[.)]\s+(?=\S)")
 _ENCLITIC = re.compile(r"'(?=(?:s|t|m|d|re|ve|ll)\b)")
 _TOKENS = re.compile(r"[^\W_]+|,")
 
@@ -56,7 +57,7 @@ def statements(text: str, comma_words: frozenset[str]) -> list[list[str]]:
     A list ends with `?` where the statement is a question. A comma is a token only before one of `comma_words`.
     """
     text = text if text.isascii() else text.replace("\u2014", " - ").translate(_SUPERSCRIPTS)
-    if _MARKUP.search(text) or "\u2028" in text or "\u3010" in text:
+    if _MARKUP.search(text) or text.startswith(("1. ", "1) ")) or "\u2028" in text or "\u3010" in text:
         text = _bare(_folded(plain(_one_line(text.replace("```", " ").replace("`", '"').replace("--", " - ")))))
     else:
         text = _bare_quotes(_folded(plain(text)))
@@ -93,8 +94,10 @@ def _folded(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A new line begins a new statement, unless it goes on with a small letter."""
+    """A new line begins a new statement, unless it goes on with a small letter. Numbers of a list are no statements."""
     lines = [line for line in map(str.strip, text.splitlines()) if line]
+    if lines and lines[0].startswith(("1. ", "1) ")):
+        lines = [_NUMBERED.sub("", line) for line in lines]
     parts = lines[:1]
     for line in lines[1:]:
         parts.append(" " if line[0].islower() else " ; ")

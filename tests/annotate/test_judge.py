@@ -10,15 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import yaml
 
 from rat_ray import tables
 from rat_ray.annotate.abstention import load_refusals
-from rat_ray.annotate.judge import WORKERS, JudgeA, JudgeR, JudgeSettings, JudgeT
+from rat_ray.annotate.judge import WORKERS, JudgeA, JudgeR, JudgeSettings, JudgeT, placeholders
 from rat_ray.annotate.verdicts import FORMATS, JSON, LINE, parse_verdict
 from rat_ray.errors import InputError
 from rat_ray.generate import close_engines, resolve
+from rat_ray.generate.prompts import Prompts, load_prompts
 from rat_ray.keys import key_of
-from rat_ray.settings import conf_dir
+from rat_ray.settings import build, conf_dir
 from tests.generate.llm_server import MODEL, Do, LlmServer, answer, llm_server
 from tests.helpers import MemoryInput
 
@@ -111,6 +113,17 @@ def test_judge_r_keeps_rows_and_says_why_a_verdict_is_missing(server: LlmServer)
     assert "prompt too long: 21 tokens, limit 16" in errors[5]
     assert [*errors[:3], errors[4], errors[6]] == [None, None, None, "retrieval failed", None]
     assert "1 T yes text\n2  more\nit is yes" in [body["prompt"] for body in server.bodies]
+
+
+def test_judge_t_is_asked_without_accepted_answers_where_a_template_says_how(server: LlmServer) -> None:
+    asked = pa.concat_tables([questions("why?", answers=None), questions("why?", answers=[]), questions("why?")])
+    asked = asked.set_column(0, "question_id", pa.array(["q0", "q1", "q2"], pa.string()))
+    given = answers("said yes", "said yes", "said yes")
+    table = judged(
+        settings_of(server, "t", prompts={**PROMPTS, "t_unknown": "no gold: {{ question }} {{ answer }}"}), asked, given
+    )
+    assert table.column("status").to_pylist() == ["ok", "not_asked", "ok"], "of the second no answer is right"
+    assert server.bodies[0]["prompt"] == "no gold: why? said yes"
 
 
 def test_judge_t_is_not_asked_about_abstentions_failures_and_questions_without_answers(server: LlmServer) -> None:
@@ -281,6 +294,16 @@ def test_a_template_that_cannot_be_filled_fails_before_any_row(server: LlmServer
         JudgeT(settings_of(server, "t", prompts={"t_claim": "ok"}), {})
 
 
+@pytest.mark.parametrize("name", sorted(path.stem for path in (conf_dir() / "judge").glob("*.yaml")))
+def test_every_shipped_judge_can_judge_each_variable_in_the_format_its_prompts_ask_for(name: str) -> None:
+    data = yaml.safe_load((conf_dir() / "judge" / f"{name}.yaml").read_text("utf-8"))
+    judge = build(JudgeSettings, data, "judge")
+    judge = dataclasses.replace(judge, prompts=load_prompts(judge.prompt, conf_dir() / "prompt"))
+    for variable in "rat":
+        prompt = Prompts(judge.one(variable).prompts).prompt(variable, question="who?", **placeholders(variable))
+        assert ('{"verdict": ' in prompt.whole) == (judge.format == JSON) == (judge.mode == "chat")
+
+
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
@@ -377,7 +400,7 @@ def test_a_real_model_judges_a(format: str) -> None:
     finally:
         close_engines()
     assert "error" not in table.column("status").to_pylist()
-    assert all(tokens > 200 for tokens in table.column("prompt_tokens").to_pylist())
+    assert all(tokens > 80 for tokens in table.column("prompt_tokens").to_pylist())
     for raw, verdict, finish in columns(table, "raw", "verdict", "finish_reason"):
         assert verdict == parse_verdict(raw, format, finish, "a")
         if format == JSON:

@@ -27,7 +27,7 @@ FOLDER = os.environ.get("RAT_VLLM_MODEL", "")
 SAMPLING = Sampling(max_tokens=4)
 ARGUMENTS = {"enforce_eager": True}
 # float32: a seed then gives the same text whether or not the prompt was cached.
-VLLM = VllmSettings(dtype="float32", gpu_memory_utilization=0.1, engine_args=ARGUMENTS)
+VLLM = VllmSettings(dtype="float32", gpu_memory_utilization=0.25, engine_args=ARGUMENTS)
 SETTINGS = EngineSettings(kind="vllm", model=FOLDER, n_ctx=512, vllm=VLLM)
 TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}<{{ message.role }}>{{ message.content }}\n{% endfor %}"
