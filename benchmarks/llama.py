@@ -4,7 +4,8 @@
 
 The prompts are the demo's questions with their BM25 passages. The stage is the whole one, from the store to the store,
 in this process: it writes the prompts, counts their tokens, asks, cleans the answers and writes them. The bare server
-gets the finished prompts, one at a time and, for comparison, as many at once as it has slots. All start with a model
+gets the finished prompts in the order in which the stage asks them (those that begin alike after each other), one at a
+time and, for comparison, as many at once as it has slots; --given adds it in the order of the questions. All start with a model
 just loaded: no completion and no beginning of a prompt is remembered; loading is not counted. Orders alternate. The
 bar: at least 0.9 of the better bare rate.
 """
@@ -79,16 +80,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--given", action="store_true")
     given = parser.parse_args()
     logging.disable(logging.INFO)
     settings = with_prompts(GeneratorSettings(max_tokens=16))
     rows = demo_rows(given.questions)
     prompts = prompts_of(rows, opened(settings, rows))
+    starts = range(0, len(prompts), llama.RANGE_ROWS)
+    as_asked = [one for start in starts for one in sorted(prompts[start : start + llama.RANGE_ROWS], key=llama._order)]
     ways = {
         "stage": lambda: by_the_stage(settings, rows),
-        "bare, 1 at a time": lambda: bare(settings, prompts, 1),
-        f"bare, {settings.slots} at once": lambda: bare(settings, prompts, settings.slots),
+        "bare, 1 at a time": lambda: bare(settings, as_asked, 1),
+        f"bare, {settings.slots} at once": lambda: bare(settings, as_asked, settings.slots),
     }
+    if given.given:
+        ways["bare, 1 at a time as given"] = lambda: bare(settings, prompts, 1)
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(given.rounds):
         for name in list(ways) if number % 2 == 0 else reversed(list(ways)):

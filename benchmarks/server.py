@@ -13,7 +13,6 @@ import asyncio
 import dataclasses
 import json
 import multiprocessing
-import os
 import statistics
 import sys
 import tempfile
@@ -141,9 +140,7 @@ def on_ray(runs: Runs, settings: GeneratorSettings, over: Mapping[str, Table], c
         over=over,
         schema=tables.ANSWERS,
         inputs={"passages": corpus},
-        resources=Resources(
-            num_cpus=os.cpu_count() or 1, range_rows=server.RANGE_ROWS
-        ),  # one worker, so AT_ONCE in all
+        resources=Resources(num_cpus=1, workers=1, range_rows=server.RANGE_ROWS),  # one, so AT_ONCE in all
         together=server.RANGES,
         affinity="answers",
     )

@@ -82,7 +82,7 @@ def bare(given: argparse.Namespace) -> Callable[[], float]:
 
 
 def by_ray_data(given: argparse.Namespace) -> float:
-    """Seconds that the engine of `ray.data.llm` took for all prompts as one batch, after another that is not counted."""
+    """Seconds that the engine of `ray.data.llm` took for all prompts as one batch; one before it is not counted."""
     import ray
     import torch
     from ray.data.llm import build_processor, vLLMEngineProcessorConfig

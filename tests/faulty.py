@@ -34,8 +34,8 @@ class Trouble:
 
     log: a file that gets one line per call. wait: seconds per call. poison: ids that kill the process, by this signal,
     or by os._exit for 0. hang_at: an id at which it sleeps for ever. greedy: an id at which
-    it takes 5 GiB of memory. dies_at_start: its constructor kills the process. meet: calls that must be in one worker at
-    once before any of them goes on.
+    it takes 5 GiB of memory. dies_at_start: its constructor kills the process. meet: calls that must be in one worker
+    at once before any of them goes on.
     size: bytes of text per row.
     """
 

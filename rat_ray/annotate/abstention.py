@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rat_ray.annotate.forms import REFUSAL, Automaton, FormFile, read_forms
 from rat_ray.annotate.rules import MISSING, Label
-from rat_ray.annotate.statements import says_nothing, statements, unwrapped
+from rat_ray.annotate.statements import plain_head, says_nothing, statements, unwrapped
 from rat_ray.errors import InputError, did_you_mean
 
 LANGUAGES = ("en", "de", "fr", "it", "es")
@@ -75,6 +75,9 @@ class Refusals:
             return _PHRASE
         if self._begins_no_refusal(answer, own):
             return _ANSWER
+        head = plain_head(answer, self._automaton.comma_words)
+        if head is not None and (head[1] or self._answers(head[0], own.said)):
+            return self._label_of([head[0]], own.said)
         text = unwrapped(answer)
         if says_nothing(text):
             return _EMPTY
@@ -100,7 +103,11 @@ class Refusals:
                 return True
         return False
 
-    def _label_of(self, said: list[list[str]], own: list[list[str]]) -> Label:
+    def _answers(self, first: list[str], own: Sequence[list[str]]) -> bool:
+        """Whether a first statement makes it an answer, whatever follows."""
+        return first not in own and self._automaton.read(first)[0] is None and not self._holds_only_phrase(first, own)
+
+    def _label_of(self, said: Sequence[list[str]], own: Sequence[list[str]]) -> Label:
         """Every statement must refuse or change nothing, and one must refuse."""
         found: Label | None = None
         at = 0
@@ -108,17 +115,18 @@ class Refusals:
             if own and said[at : at + len(own)] == own:
                 found, at = _PHRASE, at + len(own)
                 continue
-            kind, origin = self._automaton.read(said[at], first=at == 0)
-            if kind is None and self._holds_only_phrase(said[at], own):
+            if self._holds_only_phrase(said[at], own):
                 found = _PHRASE
-            elif kind is None:
-                return _ANSWER
-            elif kind == REFUSAL and found is None:
-                found = Label(1, f"form:{origin}")
+            else:
+                kind, origin = self._automaton.read(said[at], first=at == 0)
+                if kind is None:
+                    return _ANSWER
+                if kind == REFUSAL and found is None:
+                    found = Label(1, f"form:{origin}")
             at += 1
         return found or _ANSWER
 
-    def _holds_only_phrase(self, statement: list[str], phrase: list[list[str]]) -> bool:
+    def _holds_only_phrase(self, statement: list[str], phrase: Sequence[list[str]]) -> bool:
         """`Sorry, PHRASE`, `the answer is PHRASE` and `PHRASE PHRASE`."""
         if len(phrase) != 1:
             return False

@@ -186,7 +186,7 @@ def _one_within(said: Sequence[str], gold: Sequence[str]) -> bool:
     """Whether one's words are all among the other's, with the same numbers and negations: no word was exchanged."""
     ours, theirs = set(said), set(gold)
     differing = ours ^ theirs
-    if any(word[0].isdigit() or word in _NEGATIONS for word in differing):
+    if any(word[0].isdecimal() or word in _NEGATIONS for word in differing):
         return False
     return ours <= theirs or theirs <= ours
 

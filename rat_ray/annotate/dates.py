@@ -78,12 +78,12 @@ def in_day_order(tokens: list[str]) -> list[str]:
 
 def is_year(token: str) -> bool:
     """Whether a word is four digits that can be a year."""
-    return len(token) == 4 and token.isdigit() and token[0] in "12"
+    return len(token) == 4 and token.isdecimal() and token[0] in "12"
 
 
 def _day(token: str) -> str | None:
     text = token.removesuffix("th")
-    return text if text.isdigit() and len(text) <= 2 and 1 <= int(text) <= 31 else None
+    return text if text.isdecimal() and len(text) <= 2 and 1 <= int(text) <= 31 else None
 
 
 def _month(tokens: Sequence[str], at: int, out: Sequence[str]) -> str | None:
@@ -124,7 +124,7 @@ def _days_after(tokens: Sequence[str], at: int) -> tuple[list[str], int]:
     if end + 1 < len(tokens) and tokens[end] == "to" and (last := _day(tokens[end + 1])):
         days, end = [day, "to", last], end + 2
     after = tokens[end] if end < len(tokens) else ""
-    if not after or after in _AFTER_DAY or after[0].isdigit() or tokens[end - 1].endswith("th"):
+    if not after or after in _AFTER_DAY or after[0].isdecimal() or tokens[end - 1].endswith("th"):
         return days, end
     return [], at
 

@@ -68,5 +68,5 @@ def _page_rule(item: Item, settings: Any, title_of: Callable[[str], str | None])
 R_RULES: Final[Mapping[str, RuleKind]] = {
     "evidence": RuleKind(NoOptions, lambda item, _: evidence(item)),
     "page": RuleKind(NoOptions, _page_rule, titles=True),
-    "answer_in_context": RuleKind(AnswerInContextSettings, answer_in_context),
+    "answer_in_context": RuleKind(AnswerInContextSettings, answer_in_context, texts=True),
 }

@@ -16,6 +16,7 @@ _LATIN_MARKS: Final = re.compile("(?<=[a-z])[\u0300-\u036f]+")
 # "J. K. Rowling" and "J.K. Rowling" are "jk rowling", "U.S." is "us"; "4.5" and the end of a sentence are left alone.
 _INITIALS: Final = re.compile(r"(?<![^\W_])([^\W\d_])\.\s?(?=[^\W\d_]\.)")
 _INITIAL: Final = re.compile(r"(?<![^\W_])([^\W\d_])\.(?=\w(?!\w)|\W|$)")
+_NO_PART_OF_A_NAME: Final = re.compile(r"(?<![^\W_+#])[+#]+")  # C++ and C# are not C, #1 is 1
 # Scripts that put no blanks between words: Han, Hiragana, Katakana. Each character stands for itself.
 _UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
@@ -29,7 +30,7 @@ class _Level(dict[int, str | None]):
 
 
 class _Word(dict[int, str | None]):
-    """Apostrophes go, letters, digits and marks stay, all else is a blank; filled as characters are met."""
+    """Apostrophes go, letters, digits, marks, + and # stay, all else is a blank; filled as characters are met."""
 
     def __missing__(self, code: int) -> str | None:
         self[code] = made = _word_character(chr(code))
@@ -52,6 +53,8 @@ def _levelled(char: str) -> str | None:
 def _word_character(char: str) -> str | None:
     if char == "'":
         return None
+    if char in "+#":
+        return char
     if _UNSPACED.match(char):
         return f" {char} "
     return char if char.isalnum() or unicodedata.category(char)[0] == "M" else " "
@@ -90,6 +93,8 @@ def without_initial_dots(text: str) -> str:
 
 def word_list(text: str) -> list[str]:
     """The words of a folded text in order, articles included; `don't` is `dont`, `well-known` is two words."""
+    if "#" in text or "+" in text:
+        text = _NO_PART_OF_A_NAME.sub(" ", text)
     return without_initial_dots(text).translate(_WORD).split()
 
 
@@ -98,9 +103,9 @@ def spaced(text: str) -> str:
     return _UNSPACED.sub(r" \g<0> ", text)
 
 
-def without_articles(words: Iterable[str]) -> list[str]:
-    """The words that are no English article."""
-    return [word for word in words if word not in ARTICLES]
+def without_articles(words: list[str]) -> list[str]:
+    """The words that are no English article; the same list where none is."""
+    return words if ARTICLES.isdisjoint(words) else [word for word in words if word not in ARTICLES]
 
 
 def padded(words: Iterable[str]) -> str:

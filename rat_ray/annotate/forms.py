@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rat_ray.annotate.statements import COMMA, QUESTION, word_tokens
 from rat_ray.errors import InputError, did_you_mean
 
-KINDS = ("refuse", "then", "aside", "lead", "tail", "join", "turn")
+KINDS = ("refuse", "then", "aside", "more", "lead", "tail", "join", "turn")
 ASIDE, REFUSAL = "aside", "refusal"
 _ANY, _ONE, _NUMBER, _OTHER = "*", "*1", "#", ""
 _TOKEN = re.compile(r"@\w+|\*(?:\d+|(?:-\w+)+)?|[()\[\]|#?]|[^\s()\[\]|*#?@]+|@")
@@ -25,7 +25,7 @@ _MOST_WORDS = 20
 
 
 class Line(NamedTuple):
-    """One line of a form file that says something. turn: the words `*` must not cross, in the whole file."""
+    """One form of a file. origin: the name of the file. kind: one of KINDS but `turn`."""
 
     origin: str
     number: int
@@ -46,7 +46,7 @@ _Pattern = _Word | _Choice
 
 
 class FormFile(NamedTuple):
-    """A form file as read. name: what the labels call it. turn: words that `*` does not stand for (`,it`: after a comma)."""
+    """A form file as read. name: for labels. turn: words that `*` does not stand for (`,it`: after a comma)."""
 
     name: str
     lines: list[Line]
@@ -71,7 +71,7 @@ def read_forms(name: str, text: str, place: str) -> FormFile:
             turn.update(_turn_words(form, where))
             continue
         pattern = _Parser(form, definitions, where).pattern()
-        if kind in {"refuse", "then", "aside"} and _can_be_empty(pattern):
+        if kind in {"refuse", "then", "aside", "more"} and _can_be_empty(pattern):
             raise InputError(f"{where}: {form!r} matches a statement of no words; say at least one word in it")
         lines.append(Line(name, number, kind, _Choice((pattern,))))
     return FormFile(name, lines, frozenset(turn))
@@ -96,7 +96,8 @@ def _turn_words(form: str, where: str) -> Iterator[str]:
 
 def _can_be_empty(pattern: tuple[_Pattern, ...]) -> bool:
     return all(
-        part.word in {_ANY, _ONE} if isinstance(part, _Word) else any(map(_can_be_empty, part.choices)) for part in pattern
+        part.word in {_ANY, _ONE} if isinstance(part, _Word) else any(map(_can_be_empty, part.choices))
+        for part in pattern
     )
 
 
@@ -201,6 +202,7 @@ class Automaton:
             "refuse": [(either, refused)],
             "then": [(later, refused)],
             "aside": [(start, aside), (again, refused)],
+            "more": [(after, aside), (again, refused)],
             "lead": [(start, start), (again, again)],
             "tail": [(refused, refused)],
             "join": [(start, start), (again, again), (aside, after), (refused, again), (after, after)],
@@ -220,7 +222,12 @@ class Automaton:
             self._edge(aside, COMMA, after)
             self._edge(refused, COMMA, again)
         self.comma_words = frozenset(word[1:] for word in every_turn if word.startswith(COMMA))
-        self._words = frozenset(word for edges in self._edges for word in edges) | every_turn | self._more_words | {COMMA, QUESTION}
+        self._words = (
+            frozenset(word for edges in self._edges for word in edges)
+            | every_turn
+            | self._more_words
+            | {COMMA, QUESTION}
+        )
         self._states: dict[frozenset[int], _State] = {}
         self.start = self._state([start])
         self.after = self._state([after])
@@ -244,7 +251,7 @@ class Automaton:
             state = self.step(state, token)
             if not state.nodes:
                 return None, None
-            if origin is None:
+            if state.origin is not None:
                 origin = state.origin
         if state.accept != REFUSAL or origin is None:
             return state.accept, None
@@ -292,10 +299,14 @@ class Automaton:
                 yield from (end for end, turn in self._one.get(node, ()) if token not in turn)
             turn = self._any.get(node)
             if turn is None:
-                if token in {COMMA, QUESTION}:
+                if token == QUESTION or (token == COMMA and not self._begins_any(node)):
                     yield node
             elif token not in turn and token != COMMA:
                 yield node
+
+    def _begins_any(self, node: int) -> bool:
+        """Whether any word may follow here, as it must not after a comma that turns."""
+        return node in self._one or any(following in self._any for following in self._free[node])
 
     def _state(self, nodes: Iterable[int]) -> _State:
         closed = self._closed(nodes)
@@ -325,4 +336,3 @@ class Automaton:
                 seen.add(node)
                 waiting.extend(self._free[node])
         return frozenset(seen)
-

@@ -16,12 +16,11 @@ _ACRONYM: Final = re.compile(r"[A-Z][A-Z0-9&.-]+")
 _PREPOSITIONS: Final = frozenset(listed("in on at by from to since during near within inside circa"))
 _ABOUT: Final = frozenset(listed("about around approximately approx roughly nearly almost some circa ca c"))
 _LEADS: Final = _PREPOSITIONS | _ABOUT
-_MAY_BE_ROMAN: Final = re.compile(r"\b[IVXLC]+\b")
+_MAY_BE_READ: Final = re.compile(r"[\d(\[,;~&]|\b[IVXLC]+\b")  # numbers, brackets, lists, Roman numerals
 _ROMAN: Final = re.compile(r"\b(?=[IVXLC])(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})\b")
 _ROMAN_VALUES: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _BESIDE_DATES: Final = frozenset(listed("to in on by early late mid"))
 _QUANTITY: Final = frozenset((*UNITS.values(), *listed("celsius fahrenheit square about around")))
-_MAY_BE_LIST: Final = re.compile("[,;] ")
 _SEPARATORS: Final = re.compile(r"\s*(?:[,;]\s|\s&\s|\band\b)\s*")
 
 
@@ -57,14 +56,25 @@ def gold_of(text: str) -> Gold:
     """The accepted answer as a Gold; remembered, as datasets repeat their answers."""
     level = folded(text)
     words = word_list(level)
+    if _is_plain(text, words):
+        return Gold(None, "", False, (_form(without_articles(words)),), (), None, None, (), None)
+    return _gold(text, level, words)
+
+
+def _is_plain(text: str, words: list[str]) -> bool:
+    """Whether there is but one spelling and nothing to be read in it, as with most names."""
+    if not words or words[-1] in ARTICLES or has_number_word(words) or gold_yes_no(text) is not None:
+        return False
+    return words[0] not in _LEADS and _MAY_BE_READ.search(text) is None
+
+
+def _gold(text: str, level: str, words: list[str]) -> Gold:
     kept = without_articles(words)
     digits = has_digit(level)
     numeric = digits or has_number_word(words)
     more = [folded(variant) for variant in _variants(text)]
     plain = () if digits else _distinct([_form(kept), *(_form(without_articles(word_list(one))) for one in more)])
-    counted = [level, *more] if numeric else []
-    if _MAY_BE_ROMAN.search(text) is not None:
-        counted += map(folded, _romans(text))
+    counted = [*([level, *more] if numeric else ()), *map(folded, _romans(text))]
     forms = _distinct([_form(number_words(one)) for one in counted]) if counted else ()
     return Gold(
         yes_no=gold_yes_no(level),
@@ -74,7 +84,7 @@ def gold_of(text: str) -> Gold:
         numeric=forms,
         rule=_rule(forms[0].words) if forms else None,
         bare=_bare(forms[0].words) if forms else None,
-        items=_items(level) if not numeric and _MAY_BE_LIST.search(level) else (),
+        items=() if numeric else _items(level),
         years=_years(forms[0].words) if forms else None,
     )
 
@@ -96,8 +106,6 @@ def _variants(text: str) -> list[str]:
         rest = _IN_BRACKETS.sub(" ", text).strip()
         if rest:
             found = [rest, *(inner for inner in _IN_BRACKETS.findall(text) if _ACRONYM.fullmatch(inner))]
-    if text.partition(" ")[0].lower().strip(" ~\"'.") not in _LEADS and text[:1] not in "~ ":
-        return found
     return [*found, *(shorter for one in (text, *found) if (shorter := _without_lead(one)))]
 
 
@@ -106,7 +114,7 @@ def _without_lead(text: str) -> str | None:
     rest = text.strip(" ~\"'")
     while True:
         first, _, after = rest.partition(" ")
-        counts = after[:1].isdigit() or after.partition(" ")[0].lower() in MONTHS
+        counts = after[:1].isdecimal() or after.partition(" ")[0].lower() in MONTHS
         lead = first.lower().rstrip(".")
         leads = (lead in _PREPOSITIONS and (first.islower() or counts)) or (lead in _ABOUT and counts)
         if not after or not leads:
@@ -144,9 +152,9 @@ def _rule(words: tuple[str, ...]) -> str | None:
     ]
     if not left:
         return None
-    if all(word.isdigit() for word in left) and any(word in MONTHS for word in words):
+    if all(word.isdecimal() for word in left) and any(word in MONTHS for word in words):
         return "date"
-    if all(is_year(word) or (word[:-1].isdigit() and word[-1] == "s") for word in left):
+    if all(is_year(word) or (word[:-1].isdecimal() and word[-1] == "s") for word in left):
         return "date"
     counts = any(is_number(word) for word in left)
     return "number" if counts and all(is_number(word) or word in _QUANTITY for word in left) else None
@@ -167,5 +175,7 @@ def _years(words: tuple[str, ...]) -> tuple[str, str] | None:
 
 def _items(level: str) -> tuple[str, ...]:
     """The parts of a list with commas: "Landover, Maryland", "red, white and blue"."""
+    if ", " not in level and "; " not in level:
+        return ()
     parts = [padded(without_articles(word_list(part))) for part in _SEPARATORS.split(level)]
     return tuple(part for part in parts if part.strip())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-
-from rat_ray.keys import digest_of
 
 
 def passage_digest(title: str | None, text: str) -> str:
     """What identifies a passage's content."""
-    return digest_of([title or "", text])
+    return _digest(title or "", text)
 
 
 def context_item(question: str, passages: Sequence[str]) -> str:
@@ -18,9 +17,19 @@ def context_item(question: str, passages: Sequence[str]) -> str:
     Equal for all generators that were given the same texts. Begins with a letter, so that no spreadsheet takes it for a
     number.
     """
-    return f"r-{digest_of([question, list(passages)])}"
+    return f"r-{_digest(question, *passages)}"
 
 
 def answer_item(question: str, answer: str) -> str:
     """The key of a question with an answer's cleaned text: A and T are judged on it."""
-    return f"t-{digest_of([question, answer])}"
+    return f"t-{_digest(question, answer)}"
+
+
+def context_digest(ids: Sequence[str]) -> str:
+    """What tells contexts apart within a dataset: the ids of their passages, in order."""
+    return _digest(*ids)
+
+
+def _digest(*parts: str) -> str:
+    """Of texts in their order, each with its length before it, so that no two lists of texts are alike."""
+    return hashlib.sha256("".join([f"{len(part)}:{part}" for part in parts]).encode()).hexdigest()[:32]

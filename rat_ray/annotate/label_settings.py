@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from rat_ray.annotate.abstention import LANGUAGES, load_refusals, refusals_digest
@@ -90,7 +89,7 @@ class LabelSettings:
             raise InputError(f"labels.rules: {', '.join(self.rules)}: one is there twice")
         _ = self.rule_list
 
-    @cached_property
+    @property
     def rule_list(self) -> list[Rule]:
         """The rules with their options. Raises InputError for one that there is not."""
         return [_rule(source, self.options.get(source, {})) for source in self.rules]

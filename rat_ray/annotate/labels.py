@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from rat_ray import tables
 from rat_ray.annotate.abstention import Refusals, abstention
-from rat_ray.annotate.items import answer_item, context_item, passage_digest
+from rat_ray.annotate.items import answer_item, context_digest, context_item, passage_digest
 from rat_ray.annotate.label_settings import (
     PEOPLE,
     VARIABLES,
@@ -20,11 +21,13 @@ from rat_ray.annotate.label_settings import (
 )
 from rat_ray.annotate.people import PeopleLabels
 from rat_ray.annotate.rules import MISSING, Item, Label
-from rat_ray.keys import digest_of
 from rat_ray.seeds import rank_key
 
 __all__ = ["VARIABLES", "AnnotateWorker", "LabelSettings", "judge_columns", "trusted_sources"]
 _Row = dict[str, Any]
+# In the order of the parameters of `_row`.
+_OF_QUESTIONS = ["question_id", "question", "shape", "answers", "evidence"]
+_OF_ANSWERS = ["context_ids", "answer", "error"]
 
 
 class _Table(Protocol):
@@ -52,20 +55,36 @@ class AnnotateWorker:
         self._passages = _Given(inputs["passages"])
         self._people = PeopleLabels(inputs["people"].read(), settings.resolve) if "people" in inputs else None
         self._titles = _titles(inputs["evidence"]) if "evidence" in inputs else {}
+        # What is the same for every row is worked out once: a core labels tens of thousands of rows a second.
+        self._configuration: _Row = {
+            "config": settings.config,
+            "dataset": settings.dataset or None,
+            "retriever": settings.retriever or None,
+            "generator": settings.generator or None,
+        }
+        self._reads_texts = any(rule.rule is not None and rule.rule.texts for rule in self._rules)
+        self._scored = frozenset(settings.scored)
+        self._order = {variable: trusted_sources(settings.trusted, variable) for variable in VARIABLES}
+        self._people_columns = settings.people_columns
 
     def __call__(self, rows: Mapping[str, pa.Table]) -> pa.Table:
         """rows: questions, answers, and one verdicts table per judge under its source's name, all aligned.
 
         Returns the annotations schema with `settings.sources`. A row that failed carries its error and no labels.
         """
-        questions, answers = rows["questions"].to_pylist(), rows["answers"].to_pylist()
-        verdicts = {name: rows[name].column("verdict").to_pylist() for name in self._settings.judges}
-        table = [
-            self._row(question, answer, {name: column[i] for name, column in verdicts.items()})
-            for i, (question, answer) in enumerate(zip(questions, answers, strict=True))
+        asked = zip(*(rows["questions"].column(name).to_pylist() for name in _OF_QUESTIONS), strict=True)
+        answered = zip(*(rows["answers"].column(name).to_pylist() for name in _OF_ANSWERS), strict=True)
+        judged = zip(*(rows[name].column("verdict").to_pylist() for name in self._settings.judges), strict=True)
+        verdicts = judged if self._settings.judges else repeat(())
+        names = self._schema.names
+        made = [
+            tuple(map(self._row(*question, *answer, verdicts=said).get, names))
+            for question, answer, said in zip(asked, answered, verdicts, strict=False)
         ]
+        columns = zip(*made, strict=True) if made else ((),) * len(names)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
         metadata = {tables.TRUSTED: ",".join(self._trusted_columns()).encode()}
-        return pa.Table.from_pylist(table, schema=self._schema).replace_schema_metadata(metadata)
+        return pa.table(arrays, schema=self._schema).replace_schema_metadata(metadata)
 
     def _trusted_columns(self) -> list[str]:
         """The trusted columns, and those of the annotators whose labels are in them."""
@@ -73,44 +92,40 @@ class AnnotateWorker:
         theirs = [name for name in self._settings.people_columns if f"{name[0]}@{PEOPLE}" in trusted]
         return list(dict.fromkeys([*trusted, *theirs]))
 
-    def _row(self, question: _Row, answer: _Row, verdicts: Mapping[str, int | None]) -> _Row:
-        settings = self._settings
-        ids = answer["context_ids"]
-        row: _Row = {
-            "config": settings.config,
-            "dataset": settings.dataset or None,
-            "retriever": settings.retriever or None,
-            "generator": settings.generator or None,
-            "question_id": question["question_id"],
-            "context": None if ids is None else digest_of(ids),
-            "error": answer["error"],
-        }
-        if answer["error"]:
+    def _row(
+        self,
+        question_id: str,
+        question: str,
+        shape: str | None,
+        answers: list[str] | None,
+        evidence: list[list[str]] | None,
+        ids: list[str] | None,
+        answer: str | None,
+        error: str | None,
+        verdicts: Sequence[int | None],
+    ) -> _Row:
+        row = self._configuration.copy()
+        row["question_id"] = question_id
+        row["context"] = None if ids is None else context_digest(ids)
+        row["error"] = error
+        if error:
             return row
-        item = Item(
-            question=question["question"],
-            shape=question.get("shape"),
-            answers=question["answers"],
-            evidence=question["evidence"],
-            answer=answer["answer"],
-            context_ids=ids,
-            context=None if ids is None else self._passages.texts(ids),
-        )
-        judged = {
-            "r_item": None if ids is None else context_item(item.question, self._passages.digests(ids)),
-            "t_item": None if item.answer is None else answer_item(item.question, item.answer),
-        }
-        labels = self._labels(item)
-        sources: dict[str, int | None] = {source: label.label for source, label in labels.items()}
-        how: _Row = {f"rule:{source}": label.rule for source, label in labels.items()}
-        how |= {f"score:{source}": labels[source].score for source in settings.scored}
-        sources |= verdicts
-        sources |= self._by_people(judged)
-        return row | judged | sources | how | self._trusted(question["question_id"], sources)
-
-    def _labels(self, item: Item) -> dict[str, Label]:
+        context = self._passages.texts(ids) if self._reads_texts and ids is not None else None
+        item = Item(question, shape, answers, evidence, answer, ids, context)
+        row["r_item"] = None if ids is None else context_item(question, self._passages.digests(ids))
+        row["t_item"] = None if answer is None else answer_item(question, answer)
         refusal = abstention(item.answer, self._settings.abstention_phrase, self._refusals)
-        return {rule.source: self._label(rule, item, refusal) for rule in self._rules}
+        for rule in self._rules:
+            label = self._label(rule, item, refusal)
+            row[rule.source] = label.label
+            row[f"rule:{rule.source}"] = label.rule
+            if rule.source in self._scored:
+                row[f"score:{rule.source}"] = label.score
+        row.update(zip(self._settings.judges, verdicts, strict=True))
+        if self._people is not None:
+            row.update(self._by_people(row, self._people))
+        self._trust(row)
+        return row
 
     def _label(self, rule: Rule, item: Item, refusal: Label) -> Label:
         if rule.rule is None:
@@ -121,30 +136,28 @@ class AnnotateWorker:
             return rule.rule.label(item, rule.options, self._titles.get)
         return rule.rule.label(item, rule.options)
 
-    def _by_people(self, judged: _Row) -> dict[str, int | None]:
-        if self._people is None:
-            return {}
+    def _by_people(self, judged: _Row, people: PeopleLabels) -> dict[str, int | None]:
         found: dict[str, int | None] = {}
-        for column, (variable, annotator) in self._settings.people_columns.items():
+        for column, (variable, annotator) in self._people_columns.items():
             item = judged["r_item" if variable == "r" else "t_item"]
             if item is None:
                 found[column] = None
             elif annotator:
-                found[column] = self._people.by(annotator, variable, item)
+                found[column] = people.by(annotator, variable, item)
             else:
-                found[column] = self._people.label(variable, item)
+                found[column] = people.label(variable, item)
         return found
 
-    def _trusted(self, question_id: str, sources: Mapping[str, int | None]) -> _Row:
-        labels: _Row = {}
-        for variable in VARIABLES:
-            labels[variable], labels[f"{variable}_source"] = _first(sources, self._settings.trusted, variable)
-        hidden = ["r", "t"] if self._kept is not None and question_id not in self._kept else []
-        if labels["a"] == 1:
-            hidden = [*hidden, "t"]
-        for variable in hidden:
-            labels[variable] = labels[f"{variable}_source"] = None
-        return labels
+    def _trust(self, row: _Row) -> None:
+        """Fills r, a and t from the first trusted source that has a label, but for what is hidden."""
+        hidden = ("r", "t") if self._kept is not None and row["question_id"] not in self._kept else ()
+        for variable, sources in self._order.items():
+            if variable in hidden or (variable == "t" and row.get("a") == 1):
+                continue
+            for source in sources:
+                if row.get(source) is not None:
+                    row[variable], row[f"{variable}_source"] = row[source], source
+                    break
 
 
 class _Given:
@@ -167,15 +180,6 @@ def _titles(source: _Table) -> dict[str, str]:
     table = source.read(["passage_id", "title"])
     pairs = zip(table.column("passage_id").to_pylist(), table.column("title").to_pylist(), strict=True)
     return {name: title for name, title in pairs if title}
-
-
-def _first(
-    sources: Mapping[str, int | None], trusted: Mapping[str, Iterable[str]], variable: str
-) -> tuple[int | None, str | None]:
-    for source in trusted_sources(trusted, variable):
-        if sources.get(source) is not None:
-            return sources[source], source
-    return None, None
 
 
 def _draw(settings: LabelSettings, answers: _Table) -> frozenset[str]:

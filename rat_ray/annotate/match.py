@@ -84,7 +84,13 @@ def match(item: Item, abstained: int | None = None, settings: MatchSettings | No
         return claim(item)
     at_least = AGREES_FROM if settings is None else settings.at_least
     said = Said(item.answer)
-    return _best(agreement(said, gold_of(answer), at_least) for answer in item.answers)
+    best = _NONE
+    for answer in item.answers:
+        label = agreement(said, gold_of(answer), at_least)
+        if label.label == 1:
+            return label
+        best = _better(best, label)
+    return best
 
 
 def exact(item: Item) -> Label:
@@ -159,9 +165,12 @@ def _best(labels: Iterable[Label]) -> Label:
     for label in labels:
         if label.label == 1:
             return label
-        if best.score is None or (label.score is not None and label.score > best.score):
-            best = label
+        best = _better(best, label)
     return best
+
+
+def _better(best: Label, label: Label) -> Label:
+    return label if best.score is None or (label.score is not None and label.score > best.score) else best
 
 
 def _exact(said: Said, gold: Gold) -> Label:

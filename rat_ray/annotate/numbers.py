@@ -112,7 +112,7 @@ def has_number_word(words: Sequence[str]) -> bool:
 
 def is_number(token: str) -> bool:
     """Whether a token of `number_words` is a number."""
-    return token.lstrip("-")[:1].isdigit() and token[-1:].isdigit()
+    return token.lstrip("-")[:1].isdecimal() and token[-1:].isdecimal()
 
 
 def number_words(text: str) -> list[str]:
@@ -122,6 +122,8 @@ def number_words(text: str) -> list[str]:
     `20 percent`), a range is `10 to 12`, a date `15 april 1912` as far as it is known. What can be read in two ways
     stays as it is: `1.000`, `04/05/1912`.
     """
+    if text.isdecimal():
+        return [text]
     if "'" in text:
         text = _APOSTROPHE.sub(" ", text).replace("'", "")
     if not text.isascii():
@@ -161,7 +163,7 @@ def _with_end(number: str, end: str) -> list[str]:
 
 def _digits(text: str) -> str:
     """Digits with their separators as one plain number; what can be read in two ways is returned as it is."""
-    if text.isdigit():
+    if text.isdecimal():
         return text
     sign = "-" if text[0] == "-" else ""
     text = text.lstrip("-").replace(" ", "")
@@ -196,7 +198,7 @@ def _joined(tokens: Sequence[str]) -> list[str]:
     while at < count:
         token = tokens[at]
         value: str | None = None
-        if token[0].isdigit() or (token[0] == "-" and len(token) > 1):
+        if token[0].isdecimal() or (token[0] == "-" and len(token) > 1):
             value, at = token, at + 1
         elif token in _WORDS or token in _ORDINALS or (token in ("a", "an") and _next(tokens, at) in _SCALES):
             value, at = _spelled(tokens, at)
@@ -218,7 +220,7 @@ def _joined(tokens: Sequence[str]) -> list[str]:
                 out.append("to" if token == "-" or _season(out[-1], tokens[at]) else "/")
         elif token in ARTICLES or token in "%\u00b0":
             continue
-        elif token == "minus" and at < count and tokens[at][0].isdigit():
+        elif token == "minus" and at < count and tokens[at][0].isdecimal():
             value, at = _scaled(f"-{tokens[at]}", tokens, at + 1)
             at = _append_number(out, value, tokens, at, None)
         else:
@@ -231,12 +233,12 @@ def _next(tokens: Sequence[str], at: int) -> str:
 
 
 def _bounds(token: str) -> bool:
-    return token[0].isdigit() or token in MONTHS or token in _WORDS
+    return token[0].isdecimal() or token in MONTHS or token in _WORDS
 
 
 def _season(first: str, second: str) -> bool:
     """1979/80"""
-    return len(first) == 4 and first.isdigit() and len(second) == 2 and second.isdigit()
+    return len(first) == 4 and first.isdecimal() and len(second) == 2 and second.isdecimal()
 
 
 def _append_number(out: list[str], value: str, tokens: Sequence[str], at: int, currency: str | None) -> int:
@@ -255,7 +257,7 @@ def _append_number(out: list[str], value: str, tokens: Sequence[str], at: int, c
     if following in _CURRENCIES:
         out.append(_CURRENCIES[following])
         return at + 1
-    if following == "-" and _next(tokens, at) in UNITS and not _next(tokens, at)[0].isdigit():
+    if following == "-" and _next(tokens, at) in UNITS and not _next(tokens, at)[0].isdecimal():
         at, following = at + 1, tokens[at + 1]  # a 90-minute film
     unit = UNITS.get(following)
     if unit is None:

@@ -39,8 +39,10 @@ class RuleKind(NamedTuple):
     """A rule that `labels.rules` can name: its settings, a frozen dataclass, and what it says of an item.
 
     titles: whether `label` also wants to be told the titles of passages, as a function from their ids (None: unknown).
+    texts: whether it reads the item's `context`, which is None for the other rules.
     """
 
     settings: type[Any]
     label: Callable[..., Label]
     titles: bool = False
+    texts: bool = False

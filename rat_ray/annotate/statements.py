@@ -22,18 +22,29 @@ _FENCE = re.compile(r"\s*```\w{0,20}\n?(.*?)\n?```\s*\Z", re.DOTALL)
 _ANSWER_KEYS = ("answer", "final_answer", "response", "output", "result", "verdict", "label", "text", "content",
                 "antwort", "réponse", "reponse", "risposta", "respuesta")  # fmt: skip
 _LIKE_JSON = re.compile(rf"\{{\s*[\"']?(?:{'|'.join(_ANSWER_KEYS)})[\"']?\s*:(.*)\}}\s*\Z", re.DOTALL | re.IGNORECASE)
+_UNSEEN = " \n\r\t\u00a0\u200b\u2060\ufeff"
 _LARGEST_JSON = 20_000
 _BRACKETS = re.compile(r"\[([^\[\]]{0,80})\]|\(([^()]{1,80})\)|\u3010[^\u3011]{0,80}\u3011")
-_CITED = frozenset("""
-    passage passages document documents doc docs source sources text texts context contexts chunk see cf ref reference
-    passagen passus dokument dokumente quelle quellen textstelle textstellen abschnitt abschnitte siehe
-    texte textes extrait extraits voir passaggio passaggi documenti documento fonte fonti testo testi vedi
-    pasaje pasajes documentos fuente fuentes texto textos ver p pp page and to bis und et a e y
-""".split())
-_TAGS = re.compile(r"</?[a-z][^<>]{0,40}>|\\[a-z]{1,20}\{|https?://\S+")
+_REMARK = re.compile(r"\(((?:[^\s()]{1,30} ){3,40}[^\s()]{1,30})\)(?=\s?(?:[.!?]|\Z))")
+_CITED_WORDS = (
+    "passage passages document documents doc docs source sources text texts context contexts chunk see cf ref "
+    "reference passagen passus dokument dokumente quelle quellen textstelle textstellen abschnitt abschnitte siehe "
+    "texte textes extrait extraits voir passaggio passaggi documenti documento fonte fonti testo testi vedi "
+    "pasaje pasajes documentos fuente fuentes texto textos ver p pp page and to bis und et a e y"
+)
+_CITED = frozenset(_CITED_WORDS.split())
+_TAGS = re.compile(
+    r"</?(?:(?:final[_ ]?)?answer|response|output|result|text|p|b|i|u|em|strong|span|div|br|code|pre|h\d)\b[^<>]{0,40}>"
+    r"|\\[a-z]{1,20}\{|https?://\S+"
+)
 _EMPHASIS = re.compile(r"[*_~#>|\\{}^]")
 _QUOTED = re.compile(r'"([^"]*)"(\s*(?:[.!?;]|\Z))?')
 _OPENS, _CLOSES = re.compile(r"(?<!\w)'(?=\w)"), re.compile(r"(?<=[\w.!?])'(?!\w)")
+_TITLES = frozenset(["dr", "mr", "ms", "st", "vs", "jr", "sr", "mrs"])
+# A first statement of plain words whose end cannot be mistaken.
+_PLAIN_HEAD = re.compile(
+    r"(?:[A-Za-z0-9 ,]|(?<=[A-Za-z])'(?=[A-Za-z])){0,400}(?<=[A-Za-z0-9])(?:[.!;](?=\s)|[.!]?\s*\Z)"
+)
 # A full stop ends a statement unless it stands after a single letter or a title.
 _ENDS = re.compile(r"(\?)|(?<!\b\w)(?<!\b(?:dr|mr|ms|st|vs|jr|sr))(?<!\bmrs)\.(?=[\s)\]'\"]|\Z)|[!;\u3002]|:(?!\d)| - ")
 _NUMBERED = re.compile(r"\d{1,2}[.)]\s+(?=\S)")
@@ -57,11 +68,11 @@ def statements(text: str, comma_words: frozenset[str]) -> list[list[str]]:
     A list ends with `?` where the statement is a question. A comma is a token only before one of `comma_words`.
     """
     text = text if text.isascii() else text.replace("\u2014", " - ").translate(_SUPERSCRIPTS)
-    if _MARKUP.search(text) or text.startswith(("1. ", "1) ")) or "\u2028" in text or "\u3010" in text:
+    if _MARKUP.search(text) or text.lstrip(_UNSEEN).startswith(("1. ", "1) ")) or "\u2028" in text or "\u3010" in text:
         text = _bare(_folded(plain(_one_line(text.replace("```", " ").replace("`", '"').replace("--", " - ")))))
     else:
         text = _bare_quotes(_folded(plain(text)))
-    found = []
+    found: list[list[str]] = []
     start = 0
     for end in _ENDS.finditer(text):
         _add(found, text[start : end.start()], end.group(1), comma_words)
@@ -70,13 +81,29 @@ def statements(text: str, comma_words: frozenset[str]) -> list[list[str]]:
     return found
 
 
+def plain_head(text: str, comma_words: frozenset[str]) -> tuple[list[str], bool] | None:
+    """The first of the `statements` where a glance suffices to tell it, and whether it is the only one; else None."""
+    match = _PLAIN_HEAD.match(text)
+    if match is None:
+        return None
+    tokens = _with_commas(_tokens(match.group().lower()), comma_words)
+    if not tokens or len(tokens[-1]) == 1 or tokens[-1] in _TITLES:
+        return None
+    return tokens, match.end() == len(text)
+
+
 def _add(found: list[list[str]], statement: str, question: str | None, comma_words: frozenset[str]) -> None:
-    tokens = _tokens(statement)
-    if COMMA in tokens:
-        following = [*tokens[1:], ""]
-        tokens = [token for token, after in zip(tokens, following, strict=True) if token != COMMA or after in comma_words]
+    tokens = _with_commas(_tokens(statement), comma_words)
     if tokens:
         found.append([*tokens, QUESTION] if question else tokens)
+
+
+def _with_commas(tokens: list[str], comma_words: frozenset[str]) -> list[str]:
+    """Without the commas that say nothing."""
+    if COMMA not in tokens:
+        return tokens
+    pairs = zip(tokens, [*tokens[1:], ""], strict=True)
+    return [token for token, following in pairs if token != COMMA or following in comma_words]
 
 
 def _tokens(text: str) -> list[str]:
@@ -86,16 +113,26 @@ def _tokens(text: str) -> list[str]:
     return _TOKENS.findall(text)
 
 
+class _Unaccented(dict[int, str | None]):
+    """For `str.translate`: each letter without its accents, found when it is first met."""
+
+    def __missing__(self, code: int) -> str | None:
+        letters = unicodedata.normalize("NFD", chr(code))
+        self[code] = "".join(char for char in letters if not unicodedata.combining(char)) or None
+        return self[code]
+
+
+_UNACCENTED = _Unaccented()
+
+
 def _folded(text: str) -> str:
     """Without accents, as many type French, Italian and Spanish."""
-    if text.isascii():
-        return text
-    return "".join(char for char in unicodedata.normalize("NFD", text) if not unicodedata.combining(char))
+    return text if text.isascii() else text.translate(_UNACCENTED)
 
 
 def _one_line(text: str) -> str:
     """A new line begins a new statement, unless it goes on with a small letter. Numbers of a list are no statements."""
-    lines = [line for line in map(str.strip, text.splitlines()) if line]
+    lines = [line for line in (line.strip(_UNSEEN) for line in text.splitlines()) if line]
     if lines and lines[0].startswith(("1. ", "1) ")):
         lines = [_NUMBERED.sub("", line) for line in lines]
     parts = lines[:1]
@@ -109,7 +146,7 @@ def _bare(text: str) -> str:
     """Without citations, tags and emphasis, and with quotations resolved. The text is `plain`."""
     text = _TAGS.sub(" ", text) if ("<" in text or "\\" in text or "://" in text) else text
     if "[" in text or "(" in text or "\u3010" in text:
-        text = _BRACKETS.sub(_without_citation, text)
+        text = _REMARK.sub(r" ; \1", _BRACKETS.sub(_without_citation, text))
     return " ".join(_bare_quotes(_EMPHASIS.sub(" ", text)).split())
 
 
@@ -137,19 +174,19 @@ def _resolved(match: re.Match[str]) -> str:
 
 def unwrapped(text: str) -> str:
     """The answer in a code fence or in JSON such as `{"answer": "Paris"}`; other texts as they are."""
-    head = text.lstrip()[:1]
-    if head == "`" and (fenced := _FENCE.match(text)):
+    head = text.lstrip(_UNSEEN)[:1]
+    if head == "`" and (fenced := _FENCE.match(text.strip(_UNSEEN))):
         text = fenced.group(1)
-        head = text.lstrip()[:1]
+        head = text.lstrip(_UNSEEN)[:1]
     if head not in {"{", "["} or len(text) > _LARGEST_JSON:
         return text
     try:
-        value = _answer_in(json.loads(text))
+        value = _answer_in(json.loads(text.strip(_UNSEEN)))
     except (ValueError, RecursionError):
         value = None
     if value is not None:
         return value
-    alike = _LIKE_JSON.match(text.lstrip())
+    alike = _LIKE_JSON.match(text.strip(_UNSEEN))
     return alike.group(1) if alike else text
 
 

@@ -8,12 +8,15 @@ import unicodedata
 _QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201a": "'", "\u201b": "'", "\u02bc": "'", "`": "'",
                          "\u2032": "'", "\u00b4": "'", "\u2039": "'", "\u203a": "'",
                          "\u201c": '"', "\u201d": '"', "\u201e": '"', "\u201f": '"', "\u00ab": '"', "\u00bb": '"',
-                         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d", "-")})  # fmt: skip
+                         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+                         **dict.fromkeys("\ufe58\ufe63\uff0d", "-")})  # fmt: skip
 _DOTTED = re.compile(r"(?<=\b\w)\.(?=\w\b|\W|$)")
 _NO_WORD = re.compile(r"[\W_]+")
 # Blocks that hold combining marks; `\w` takes none of them for a part of a word.
-_MAY_HOLD_MARKS = re.compile("[\u0300-\u036f\u0483-\u0489\u0591-\u109f\u135d-\u135f\u1712-\u1dff\u20d0-\u20f0"
-                             "\u2cef-\u2cf1\u302a-\u302f\u3099-\u309a\ua66f-\uaaff\uabe3-\uabed\U00010a01-\U00011fff]")  # fmt: skip
+_MAY_HOLD_MARKS = re.compile(
+    "[\u0300-\u036f\u0483-\u0489\u0591-\u109f\u135d-\u135f\u1712-\u1dff\u20d0-\u20f0"
+    "\u2cef-\u2cf1\u302a-\u302f\u3099-\u309a\ua66f-\uaaff\uabe3-\uabed\U00010a01-\U00011fff]"
+)
 _ASCII_BLANKS = str.maketrans({char: " " for char in map(chr, range(128)) if not char.isalnum()})
 _ARTICLES = frozenset({"a", "an", "the"})
 

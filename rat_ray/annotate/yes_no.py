@@ -32,7 +32,7 @@ _LEAD: Final = frozenset(
         "so well thus therefore hence final short my our the answer to this question is would be a i id say think of"
     )
 )
-_LONGEST: Final = 12  # characters of a gold answer that may be yes or no
+_LONGEST: Final = 9  # characters of a gold answer that may be yes or no
 _TOKEN: Final = re.compile(r"\w[\w'-]*|[^\w ]")
 _HEAD = 120  # characters in which a first word is looked for
 _SENTENCES: Final = re.compile(r"[\n.:;!,]")

@@ -34,8 +34,8 @@ class EngineSettings:
 
     kind: a name of `generate.ENGINES`. model: a packaged GGUF model (`gemma3_270m`), a folder or hub name (vllm), or
     what a server calls it; model_path: any GGUF file instead. model_revision is filled before work starts and
-    identifies the model's content. mode: completion, or chat with the model's chat template. chat_options: given to that
-    template (`enable_thinking: false`, say). n_ctx: tokens per sequence, prompt and output together; 0: the engine's.
+    identifies the model's content. mode: completion, or chat with the model's chat template. chat_options: given to
+    it (`enable_thinking: false`, say). n_ctx: tokens per sequence, prompt and output together; 0: the engine's.
     threads: 0 for all cores. slots: sequences that llama.cpp keeps, so that as many different beginnings of prompts are
     remembered. concurrency: prompts in work at once (0: as the engine likes). ranges: of rows that one worker has in
     work at once, so that an engine does not drain at the end of one (0: the kind's default).

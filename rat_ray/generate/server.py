@@ -22,7 +22,9 @@ from rat_ray.generate.server_api import (
     refusal,
     request,
 )
-from rat_ray.generate.server_http import AWAY, CERTIFICATE, LOST, UNREADABLE, Http, Pace, Reply, together
+from rat_ray.generate.server_http import Http, together
+from rat_ray.generate.server_pace import Pace
+from rat_ray.generate.server_reply import AWAY, CERTIFICATE, LOST, UNREADABLE, Reply
 from rat_ray.generate.server_tokens import AT_ONCE, TokenCounter, no_template
 
 RANGES: Final = 4

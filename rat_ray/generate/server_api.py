@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from rat_ray.generate.engine import CHAT, Completion, Prompt, Sampling
-from rat_ray.generate.server_http import CERTIFICATE, Reply
+from rat_ray.generate.server_reply import CERTIFICATE, Reply
 
 # Parts of a request that some server or model refuses, each with how its refusal may call it.
 _OPTIONAL: Final = {

@@ -25,7 +25,11 @@ class ServerSettings:
     def validate(self) -> None:
         """Raise InputError for what cannot reach a server. Asks none."""
         shown = masked(self.url)
-        parts = urlsplit(self.url)
+        try:
+            parts = urlsplit(self.url)
+            _ = parts.port  # raises for a number that is none
+        except ValueError as error:
+            raise InputError(f"server.url={shown!r}: {error}") from None
         if "@" in parts.netloc:
             raise InputError(
                 f"server.url={shown!r} holds a user or a key; put the key into an environment variable and name it in "

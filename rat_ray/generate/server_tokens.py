@@ -13,9 +13,12 @@ from typing import Any, Final
 from rat_ray.errors import InputError, StageError
 from rat_ray.generate.engine import CHAT, Prompt
 from rat_ray.generate.server_api import Model, asked, lacks_template
-from rat_ray.generate.server_http import LOST, Http, Pace, Reply, together
+from rat_ray.generate.server_http import Http, together
+from rat_ray.generate.server_pace import Pace
+from rat_ray.generate.server_reply import LOST, Reply
 
 AT_ONCE: Final = 16  # requests; beside those for completions, which take much longer
+_RETRIES_OF_A_LOOK: Final = 2  # some gateways answer 5xx to a path that they do not know
 _CHAT_MARKS: Final = (
     24  # tokens that a chat template adds, where the server cannot tell: about 5 per message and a start
 )
@@ -119,7 +122,8 @@ class TokenCounter:
 
     async def _post(self, path: str, body: Mapping[str, Any]) -> Reply:
         named = {"model": self._model.name, **body}
-        reply = await self._http.ask(path, lambda: named, self._pace, base=self._root)
+        retries = _RETRIES_OF_A_LOOK if self._way is None else None
+        reply = await self._http.ask(path, lambda: named, self._pace, retries, base=self._root)
         if reply.status == 200:
             return reply
         if reply.status == LOST:

@@ -24,6 +24,7 @@ from rat_ray.weights import check_identity, identity_of, known_identity, where
 RANGES: Final = 4
 RANGE_ROWS: Final = 256  # as many as vLLM has in work at once, on most GPUs; the other ranges are its queue
 HOLDS_MODEL: Final = True
+_CHECK_SECONDS: Final = 1.0
 _CLOSED: Final = "this engine is closed: another model was opened in its place"
 _T = TypeVar("_T")
 
@@ -47,7 +48,10 @@ def open_engine(settings: EngineSettings) -> VllmEngine:
 def revision(settings: EngineSettings, read: bool) -> str | None:
     """`sha256:…` of a folder's weights, or `commit:…` of a hub's model."""
     find = identity_of if read else known_identity
-    return find("model", _model(settings), settings.vllm.commit)
+    try:
+        return find("model", _model(settings), settings.vllm.commit)
+    except MissingExtraError:  # the hub's library, which comes with vLLM
+        raise MissingExtraError("huggingface_hub", "vllm") from None
 
 
 class VllmEngine:
@@ -104,7 +108,13 @@ class VllmEngine:
             raise InputError(f"model {self._name!r}: vLLM cannot start with it: {reason}") from error
 
     async def _all(self, prompts: list[list[int]], params: Any) -> list[Completion]:
-        return list(await asyncio.gather(*(self._one(tokens, params) for tokens in prompts)))
+        work = asyncio.gather(*(self._one(tokens, params) for tokens in prompts))
+        # Where its process is killed, for want of memory say, vLLM knows, but nobody who waits for a prompt is told.
+        while not (await asyncio.wait([work], timeout=_CHECK_SECONDS))[0]:
+            if self._engine is not None and self._engine.errored:
+                work.cancel()
+                raise self._death()
+        return work.result()
 
     async def _one(self, tokens: list[int], params: Any) -> Completion:
         from vllm.v1.engine.exceptions import EngineDeadError
@@ -113,11 +123,14 @@ class VllmEngine:
         try:
             final = [output async for output in outputs][-1]  # there is only one, as the parameters ask
         except EngineDeadError as error:
-            reason = self._overheard.last_error() or "its process is gone"
-            raise StageError(f"model {self._name!r}: vLLM's engine died: {reason}") from error
+            raise self._death() from error
         except _refusals() as error:
             return _failed(f"vLLM: {_short(error.__cause__ or error)}")
         return _completion(final)
+
+    def _death(self) -> StageError:
+        reason = self._overheard.last_error() or "its process is gone, perhaps for want of memory"
+        return StageError(f"model {self._name!r}: vLLM's engine died: {reason}")
 
     def _tokens(self, prompts: Sequence[Prompt]) -> list[list[int]]:
         if not prompts:

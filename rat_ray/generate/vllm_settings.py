@@ -28,9 +28,9 @@ _OWN: Final = {
 
 @dataclass(frozen=True)
 class VllmSettings:
-    """tensor_parallel_size x pipeline_parallel_size GPUs hold one model; `resources.generate.num_gpus` gives a worker that
-    many. executor: "" (vLLM's choice: processes of this node), mp, uni (this process), or ray: one model over several
-    nodes. vLLM then asks Ray for the GPUs itself, so that the worker must take none: resources.generate.num_gpus=0.
+    """tensor_parallel_size x pipeline_parallel_size GPUs hold one model: give a worker so many, by
+    `resources.generate.num_gpus`. executor: "" (vLLM's choice: processes of this node), mp, uni (this process), or ray:
+    one model over several nodes. vLLM then asks Ray for the GPUs itself, and the worker must take none: num_gpus=0.
 
     dtype: auto (as the model says) | bfloat16 | float16 | float32. commit: of a hub model, a branch or a tag; "": main.
     gpu_memory_utilization: the share of a GPU's memory, or of a machine's without one, for weights and cache together.

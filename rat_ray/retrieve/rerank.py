@@ -16,9 +16,9 @@ import pyarrow as pa
 from rat_ray.errors import InputError, StageError, did_you_mean
 from rat_ray.retrieve.encoders.sentence_transformers import cannot_load, check_positions, library
 from rat_ray.retrieve.encoders.settings import DTYPES
-from rat_ray.weights import check_identity, check_weights, identity_of, where
 from rat_ray.retrieve.hits import check_at_least, passage_texts, rank, retrievals_table
 from rat_ray.retrieve.steps import Step
+from rat_ray.weights import check_identity, check_weights, identity_of, where
 
 _BATCH: Final = 32
 

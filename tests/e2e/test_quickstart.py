@@ -125,8 +125,10 @@ def test_every_table_of_the_store_has_its_schema(quickstart: Quickstart) -> None
             tables.check_table(table.read(), schema, kind)
     for table in quickstart.tables("annotations"):
         names = table.manifest["schema"]
-        sources = [name for name in names if "@" in name]
-        tables.check_table(table.read(), tables.annotations_schema(sources), "annotations")
+        sources = [name for name in names if name[1:2] == "@"]
+        rules = [name.removeprefix("rule:") for name in names if name.startswith("rule:")]
+        assert rules == ["r@evidence", "a@phrase", "t@match"]
+        tables.check_table(table.read(), tables.annotations_schema(sources, rules, ["t@match"]), "annotations")
 
 
 def test_joins_on_ids_lose_no_row(quickstart: Quickstart) -> None:

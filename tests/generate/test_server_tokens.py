@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rat_ray.errors import InputError, StageError
-from rat_ray.generate import server_http
+from rat_ray.generate import server_pace
 from rat_ray.generate.engine import Prompt
 from rat_ray.generate.server import open_engine
 from rat_ray.generate.server_tokens import AT_ONCE, estimate
@@ -19,7 +19,7 @@ PROMPTS = [Prompt("one two three"), Prompt("four", "system words here"), Prompt(
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_http, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(server_pace, "FIRST_WAIT", 0.01)
 
 
 @pytest.fixture
