@@ -1,7 +1,7 @@
 """How well does the rule for abstention do? `python -m rat_ray.annotate.abstention_check [my.txt …] [answers.jsonl …]`
 
 Holds the rule against `abstention_check.jsonl`, answers of our own writing with their labels, and against the user's
-own answers where given. The rows of the split `test` were written after the last form and no form was made for them.
+own answers where given. The rows of the split `test` were written last; no form was made for them.
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ from rat_ray.seeds import rank_key
 
 __all__ = ["VARIABLES", "AnnotateWorker", "LabelSettings", "judge_columns", "trusted_sources"]
 _Row = dict[str, Any]
-# In the order of the parameters of `_row`.
 _OF_QUESTIONS = ["question_id", "question", "shape", "answers", "evidence"]
 _OF_ANSWERS = ["context_ids", "answer", "error"]
 
@@ -78,7 +77,7 @@ class AnnotateWorker:
         verdicts = judged if self._settings.judges else repeat(())
         names = self._schema.names
         made = [
-            tuple(map(self._row(*question, *answer, verdicts=said).get, names))
+            tuple(map(self._row((*question, *answer), said).get, names))
             for question, answer, said in zip(asked, answered, verdicts, strict=False)
         ]
         columns = zip(*made, strict=True) if made else ((),) * len(names)
@@ -92,18 +91,9 @@ class AnnotateWorker:
         theirs = [name for name in self._settings.people_columns if f"{name[0]}@{PEOPLE}" in trusted]
         return list(dict.fromkeys([*trusted, *theirs]))
 
-    def _row(
-        self,
-        question_id: str,
-        question: str,
-        shape: str | None,
-        answers: list[str] | None,
-        evidence: list[list[str]] | None,
-        ids: list[str] | None,
-        answer: str | None,
-        error: str | None,
-        verdicts: Sequence[int | None],
-    ) -> _Row:
+    def _row(self, values: tuple[Any, ...], verdicts: Sequence[int | None]) -> _Row:
+        """values: of _OF_QUESTIONS, then of _OF_ANSWERS."""
+        question_id, question, shape, answers, evidence, ids, answer, error = values
         row = self._configuration.copy()
         row["question_id"] = question_id
         row["context"] = None if ids is None else context_digest(ids)
