@@ -20,7 +20,7 @@ from rat_ray.cluster import Resources
 from rat_ray.datasets import Source
 from rat_ray.evaluate import Configuration, Plan
 from rat_ray.fit_stages import FitNodes, FitResources, add_fits
-from rat_ray.generate import range_rows, ranges
+from rat_ray.generate import range_rows, ranges, workers
 from rat_ray.generate.engine import EngineSettings
 from rat_ray.generate.logs import as_answers
 from rat_ray.generate.worker import GenerateWorker
@@ -71,8 +71,12 @@ def affinity(settings: EngineSettings) -> str:
 
 
 def sized(resources: Resources, settings: EngineSettings) -> Resources:
-    """The resources of a stage that asks a model, in ranges as its engine likes them unless the user chose."""
-    return dataclasses.replace(resources, range_rows=resources.range_rows or range_rows(settings))
+    """The resources of a stage that asks a model: ranges and workers as its engine likes them unless the user chose."""
+    return dataclasses.replace(
+        resources,
+        range_rows=resources.range_rows or range_rows(settings),
+        workers=resources.workers or workers(settings),
+    )
 
 
 class _Declaration:

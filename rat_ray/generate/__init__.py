@@ -33,6 +33,7 @@ __all__ = [
     "ranges",
     "resolve",
     "revision",
+    "workers",
 ]
 
 # kind -> the module that offers what `_Backend` lists; imported only where it is asked for.
@@ -120,6 +121,14 @@ def ranges(settings: EngineSettings) -> int:
 def range_rows(settings: EngineSettings) -> int:
     """How many rows a range should have: minutes of work, not more, and enough to fill the engine."""
     return _backend(settings.kind).RANGE_ROWS
+
+
+def workers(settings: EngineSettings) -> int:
+    """How many workers a stage has unless the user says: 0 for as many as the cluster holds.
+
+    One where they would all ask the same server: `concurrency` then bounds what it gets.
+    """
+    return 0 if _backend(settings.kind).HOLDS_MODEL else 1
 
 
 def resolve(settings: _Settings, prompt_folder: Path) -> _Settings:
