@@ -20,6 +20,7 @@ from rat_ray.generate import revision
 from rat_ray.generate.engine import PromptedSettings
 from rat_ray.generate.prompts import load_prompts
 from rat_ray.generate.worker import GeneratorSettings
+from rat_ray.labelling.keep import read_back
 from rat_ray.model import DiagnosticsSettings, EngineSettings, Policy, Prior
 from rat_ray.model.priors import judge_draws
 from rat_ray.model.verdicts import PANEL, check_judge_model
@@ -165,7 +166,7 @@ def make_plan(context: Context) -> Plan:
     job = build(EvaluateSettings, context.config)
     identify = _Identify(read=not job.dry_run)
     judges = _judges(job, context, identify)
-    people = read_people(job.labels.people) if job.labels.people else None
+    people = _people(job)
     job = dataclasses.replace(job, labels=_labels(job.labels, judges, people))
     first = _Names(*(context.choices[group] for group in _Names._fields))
     choices = _combinations(job.configurations, first) or [first]
@@ -205,6 +206,13 @@ def make_plan(context: Context) -> Plan:
         name=name,
         missing=sorted(identify.missing),
     )
+
+
+def _people(job: EvaluateSettings) -> pa.Table | None:
+    """The labels of the files of `labels.people`, here or on S3."""
+    if not job.labels.people:
+        return None
+    return read_people(job.labels.people, lambda path: read_back(path, job.storage, "labels.people"))
 
 
 def _judges(job: EvaluateSettings, context: Context, identify: _Identify) -> list[JudgeSettings]:

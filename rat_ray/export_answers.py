@@ -76,11 +76,13 @@ def _passages(pipeline: Pipeline) -> pa.Table:
 def people_used(people: pa.Table | None, annotations: Mapping[str, Table]) -> pa.Table | None:
     """Every label of people with what became of it: applied (and to how many rows), stale where its question is here
     but what was judged is not any more, elsewhere where its question is not here, or where it names none.
+
+    A log without ids has other ones once its answers are others: there a question is known by its labels that hold.
     """
     if people is None:
         return None
     rows_of: dict[tuple[str, str], int] = {}
-    questions: set[str] = set()
+    questions: set[str | None] = set()
     for table in annotations.values():
         for batch in table.batches(["question_id", "r_item", "t_item"]):
             questions.update(batch.column("question_id").to_pylist())
@@ -88,11 +90,13 @@ def people_used(people: pa.Table | None, annotations: Mapping[str, Table]) -> pa
                 for item in pc.drop_null(batch.column(column)).to_pylist():
                     for variable in variables:
                         rows_of[variable, item] = rows_of.get((variable, item), 0) + 1
+    rows = [{**row, "rows": rows_of.get((row["variable"], row["item"]), 0)} for row in people.to_pylist()]
+    questions.update(row["question_id"] for row in rows if row["rows"])
+    questions.discard(None)
     made = []
-    for row in people.to_pylist():
-        count = rows_of.get((row["variable"], row["item"]), 0)
-        status = APPLIED if count else STALE if row["question_id"] in questions else ELSEWHERE
-        made.append({**row, "status": status, "rows": count})
+    for row in rows:
+        status = APPLIED if row["rows"] else STALE if row["question_id"] in questions else ELSEWHERE
+        made.append({**row, "status": status})
     return pa.Table.from_pylist(made, schema=tables.PEOPLE_USED)
 
 
@@ -108,7 +112,11 @@ def people_notes(used: pa.Table | None) -> list[str]:
             f"answer or the context that they judged is another now; they are listed in {PEOPLE_FILE}"
         )
     if status.count(ELSEWHERE):
-        notes.append(f"{status.count(ELSEWHERE)} of {len(status)} labels of people are of questions that are not here")
+        loud = "" if status.count(APPLIED) else "WARNING: no label of people was applied: "
+        notes.append(
+            f"{loud}{status.count(ELSEWHERE)} of {len(status)} labels of people are of questions that are not here, or "
+            "name no question that is"
+        )
     return notes
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rat_ray.datasets import DATASETS, Source, load, recall_source
-from rat_ray.errors import InputError, masked
+from rat_ray.errors import InputError, StageError, masked
 from rat_ray.evaluate import COMPONENTS, SETTINGS, Configuration, Plan, make_plan
 from rat_ray.export import export
 from rat_ray.fit_stages import SUMMARIES_HERE, Fitted, check_engine
@@ -264,7 +264,7 @@ def run_all(contexts: Sequence[Context]) -> list[Outcome]:
     for index, context in enumerate(contexts):
         try:
             pipelines[index] = Pipeline(make_plan(context), sources)
-        except InputError as error:
+        except (InputError, StageError) as error:  # a server that fails when asked for its models
             outcomes[index] = Outcome("", (Failed.by(context.label, error, early=True),))
     check_folders([pipeline.plan.out for pipeline in pipelines.values()])
     places = {index: pipeline.place for index, pipeline in pipelines.items()}

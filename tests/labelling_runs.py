@@ -47,10 +47,14 @@ def usual(questions: int, configs: Sequence[str] = ("bm25-small", "bm25-large"))
 
 
 def write_run(
-    out: str | Path, lines: Sequence[Line], storage: StorageSettings | None = None, judges: Sequence[str] = ()
+    out: str | Path,
+    lines: Sequence[Line],
+    storage: StorageSettings | None = None,
+    judges: Sequence[str] = (),
+    in_sweep: bool = False,
 ) -> None:
     """The folder that `rat-ray evaluate` leaves: annotations/, answers/, passages.parquet and run.json."""
-    folder = OutFolder(out, {"made": "by hand"}, "evaluate", storage=storage)
+    folder = OutFolder(out, {"made": "by hand"}, "evaluate", in_sweep=in_sweep, storage=storage)
     folder.claim()
     configs = sorted({one["config"] for one in lines})
     sources = [name for name in lines[0] if "@" in name]
@@ -62,14 +66,9 @@ def write_run(
     write_dataset(folder, "annotations", {name: lambda t=table: iter([t]) for name, table in annotations.items()})  # type: ignore[misc]
     write_dataset(folder, "answers", {name: lambda t=table: iter([t]) for name, table in answers.items()})  # type: ignore[misc]
     passages = {
-        (one["dataset"], _passage_id(*passage)): {
-            "dataset": one["dataset"],
-            "passage_id": _passage_id(*passage),
-            "title": passage[0],
-            "text": passage[1],
-        }
+        (one["dataset"], name): {"dataset": one["dataset"], "passage_id": name, "title": title, "text": text}
         for one in lines
-        for passage in one["passages"] or []
+        for name, (title, text) in zip(_passage_ids(one), one["passages"] or [], strict=True)
     }
     folder.write_table("passages.parquet", pa.Table.from_pylist(list(passages.values()), schema=tables.PASSAGES_OUT))
     verdicts = [{"config": config, "judge": judge, "counts": {}} for config in configs for judge in judges]
@@ -84,14 +83,16 @@ def t_item(one: Line) -> str:
     return answer_item(one["question"], one["answer"])
 
 
-def _passage_id(title: str | None, text: str) -> str:
-    return passage_digest(title, text)[:12]
+def _passage_ids(one: Line) -> list[str]:
+    """Made of the passages, unless the line has some of its own."""
+    made = [passage_digest(*passage)[:12] for passage in one["passages"] or []]
+    return one.get("passage_ids") or made
 
 
 def _row(one: Line) -> Line:
     failed = one["error"] is not None
     known = {
-        "context_ids": None if failed else [_passage_id(*passage) for passage in one["passages"]],
+        "context_ids": None if failed else _passage_ids(one),
         "raw": one["answer"],
         "r_item": None if failed else r_item(one),
         "t_item": None if failed else t_item(one),

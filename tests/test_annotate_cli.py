@@ -22,6 +22,7 @@ from rat_ray.annotate.people import PeopleLabels, people_table, read_people
 from rat_ray.annotate.people_cells import LONGEST, restore
 from rat_ray.errors import StageError
 from rat_ray.labelling.keep import LabelsFile
+from rat_ray.merging import merge_runs
 from rat_ray.store import StorageSettings
 from tests.commandline import everything_under, refuse_here, succeed
 from tests.labelling_runs import Line, line, r_item, t_item, usual, write_run
@@ -268,6 +269,29 @@ def test_a_spreadsheet_may_rewrite_ids_the_runs_own_are_kept(tmp_path: Path) -> 
     assert len(people(tmp_path / "people.parquet")) == len(rows)
 
 
+def write_sweep(folder: Path, **runs: Line) -> None:
+    """A sweep of runs of one row each."""
+    for name, one in runs.items():
+        write_run(folder / name, [{**one, "config": name}], in_sweep=True)
+        pq.write_table(pa.table({"config": [name]}), folder / name / "summary.parquet")
+    assert merge_runs(str(folder)) is not None
+
+
+def test_in_a_sweep_each_item_has_the_texts_of_its_own_run(tmp_path: Path) -> None:
+    """Two logs may call different texts by one id."""
+    first = line("a", 0, passages=[(None, "alpha")], passage_ids=["p1"])
+    second = line("b", 1, passages=[("B", "beta")], passage_ids=["p1"])
+    write_sweep(tmp_path / "sweep", **{"a": first, "a.b": second})
+    succeed("annotate", "export", "run=sweep", "variables=[r]", "out=sheets", cwd=tmp_path)
+    shown = {one["item"]: one["passages"] for one in lines_of(tmp_path / "sheets" / "items.jsonl")}
+    assert shown[r_item(first)] == [{"n": 1, "title": None, "text": "alpha"}]
+    assert shown[r_item(second)] == [{"n": 1, "title": "B", "text": "beta"}]
+    for name in ("a", "a.b"):  # only what was merged is left: which text was it?
+        (tmp_path / "sweep" / name / "passages.parquet").unlink()
+    said = refused("export", "run=sweep", "variables=[r]", "out=more", cwd=tmp_path)
+    assert "passage 'p1' of dataset 'demo' has two texts" in said
+
+
 def test_a_long_text_is_cut_in_the_csv_only(tmp_path: Path) -> None:
     text = "long " * 20_000
     write_run(tmp_path / "run", [line("only", 1, passages=[("T", text)], answer=text)])
@@ -445,6 +469,34 @@ def test_columns_that_were_sorted_apart_are_noticed(sheets: Path) -> None:
     assert not (sheets / "people.parquet").exists()
 
 
+def test_questions_without_a_latin_letter_are_told_apart_too(tmp_path: Path) -> None:
+    """A code page may leave nothing of them; what it leaves whole must be the item's own."""
+    write_run(tmp_path / "run", [line("only", 1, question="谁写的？"), line("only", 2, question="何时？")])
+    do("export", "run=run", *ITEMS, cwd=tmp_path)
+    rows = [row for row in sheet(tmp_path / "sheets" / "items.csv") if row["variable"] == "r"]
+    head, first, second = "item,variable,question,label", *rows
+    text = f"{head}\n{first['item']},r,{second['question']},1\n{second['item']},r,{first['question']},0\n"
+    (tmp_path / "anna.csv").write_text(text)
+    message = refused("import", "run=run", "files=anna.csv", "people=people.parquet", cwd=tmp_path)
+    assert "were some columns sorted without the others?" in message
+
+
+def test_one_annotator_however_a_file_system_spells_the_name_and_comments_are_added(sheets: Path) -> None:
+    item = sheet(sheets / "sheets" / "items.csv")[0]["item"]
+    head = "item,variable,label,comment\n"
+    given = ["run=run", "people=people.parquet"]
+    for name, comment in (
+        ("Jos\u00e9.csv", ""),
+        ("Jose\u0301.csv", "odd"),
+        ("Jos\u00e9.csv", "very"),
+        ("Jos\u00e9.csv", "odd"),
+    ):
+        (sheets / name).write_text(f"{head}{item},r,1,{comment}\n")
+        do("import", *given, f"files='{name}'", cwd=sheets)
+    [row] = pq.read_table(sheets / "people.parquet").to_pylist()
+    assert (row["annotator"], row["label"], row["comment"]) == ("Jos\u00e9", 1, "odd\nvery")
+
+
 def test_a_question_in_a_lossy_code_page_is_still_the_question(tmp_path: Path) -> None:
     write_run(tmp_path / "run", [line("only", 1, question="¿Quién escribió “Łódź” — 漢字?")])
     do("export", "run=run", *ITEMS, cwd=tmp_path)
@@ -588,4 +640,10 @@ def test_runs_sheets_and_labels_may_lie_on_s3(server: Access, tmp_path: Path) ->
     bad = json.dumps({**rows[0], "label": 5}).encode()
     server.client().put_object(Bucket="bucket", Key=f"{prefix}/anna.jsonl", Body=bad)
     assert f"{root}/anna.jsonl, line 1: label is '5'" in refused("import", *given, cwd=tmp_path)
+    evaluated = ["evaluate", "dataset=logs", "dataset.path=no.jsonl", "judge=none", "dry_run=true"]
+    labels = f"labels.people=[{root}/labels/people.parquet,{root}/anna.jsonl]"
+    said = refuse_here(*evaluated, labels, *server.overrides(), cwd=tmp_path)
+    assert f"{root}/anna.jsonl, line 1: label is '5'" in said, "they are read from where import keeps them"
+    said = refuse_here(*evaluated, f"labels.people=[{root}/bob.jsonl]", *server.overrides(), cwd=tmp_path)
+    assert f"{root}/bob.jsonl: there is no such file; labels.people= names it" in said
     assert list(tmp_path.iterdir()) == []

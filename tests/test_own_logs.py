@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,17 @@ import pytest
 from rat_ray import tables
 from tests import own_logs
 from tests.commandline import refuse_here, succeed
-from tests.helpers import read_partitions
+from tests.helpers import MemoryInput, read_partitions
 
 ROWS = 40
 QUICK = ["engine.chains=2", "engine.warmup=300", "engine.samples=300", "judge=none"]
+
+
+class Annotated(MemoryInput):
+    """An annotations table that is read in batches."""
+
+    def batches(self, columns: list[str]) -> Iterator[pa.Table]:
+        yield self.read(columns)
 
 
 class Logged:
@@ -131,6 +139,29 @@ def test_a_changed_answer_makes_its_labels_stale_and_the_others_hold(logged: Log
     assert now[changed]["r"] == logged.rows[changed]["truth"]["r"], "the context is the same"
     assert now[-1]["t"] == now[0]["t"], "one label serves every row with that question and that answer"
     assert now[-1]["r"] is None, "nobody judged this question with these passages"
+
+
+def test_labels_of_a_log_without_ids_are_stale_where_another_label_knows_their_question() -> None:
+    """Such a log makes its ids of question, contexts and answer: they change with the answer."""
+    from rat_ray.export_answers import people_notes, people_used
+
+    def said(variable: str, item: str, question_id: str | None) -> dict[str, Any]:
+        return {"variable": variable, "item": item, "label": 1, "annotator": "a", "question_id": question_id}
+
+    labels = [said("r", "r-1", "q-old"), said("t", "t-gone", "q-old"), said("t", "t-2", None), said("t", "t-3", None)]
+    people = pa.Table.from_pylist(labels, schema=tables.PEOPLE)
+    rows = [{"question_id": "q-new", "r_item": "r-1", "t_item": "t-new"}, {"question_id": "q-2", "t_item": "t-2"}]
+    here = pa.Table.from_pylist(rows, schema=tables.annotations_schema([]))
+    annotations: dict[str, Any] = {"c": Annotated(here)}
+    used = people_used(people, annotations)
+    assert used is not None
+    assert used["status"].to_pylist() == ["applied", "stale", "applied", "elsewhere"]
+    stale, elsewhere = people_notes(used)
+    assert stale.startswith("WARNING: 1 of 4")
+    assert elsewhere.startswith("1 of 4")
+    annotations = {"c": Annotated(here.slice(0, 0))}
+    [none] = people_notes(people_used(people, annotations))
+    assert none.startswith("WARNING: no label of people was applied: 4 of 4")
 
 
 def test_other_labels_belong_in_another_folder(logged: Logged) -> None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from rat_ray.annotate.folding import folded, listed, padded, without_articles, word_list
-from rat_ray.annotate.golds import Form, Gold
+from rat_ray.annotate.golds import Form, Gold, bare_signs
 from rat_ray.annotate.numbers import has_digit, has_number_word, number_words
 from rat_ray.annotate.rules import Label
 from rat_ray.annotate.yes_no import yes_no
@@ -65,6 +65,8 @@ def agreement(said: Said, gold: Gold, at_least: float = AGREES_FROM) -> Label:
     """
     if gold.yes_no is not None:
         return Label(int(yes_no(said.raw) == gold.yes_no), "yes_no")
+    if gold.signs:
+        return Label(1, "exact", 1.0) if same_signs(said, gold) else _NONE
     if gold.with_articles:
         return _with_articles(said, gold)
     negated = False
@@ -99,6 +101,12 @@ def _with_articles(said: Said, gold: Gold) -> Label:
         return Label(int(said.with_articles.endswith(f" answer is{gold.with_articles}")), "exact", None)
     found = find(gold.with_articles, said.with_articles)
     return Label(int(found == 1), {1: "contained", 0: "negated", None: "none"}[found])
+
+
+def same_signs(said: Said, gold: Gold) -> bool:
+    """Whether the answer is the sign that is accepted, or ends with "the answer is" and it."""
+    bare = bare_signs(said.level)
+    return bare == gold.signs or bare.endswith(f" answer is {gold.signs}")
 
 
 def _less_plainly(said: Said, gold: Gold, negated: bool, at_least: float) -> Label:

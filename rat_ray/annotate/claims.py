@@ -13,13 +13,13 @@ SUPPORTS, REFUTES, NEITHER = "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"
 
 _SUPPORTED: Final = r"(?:support(?:s|ed|ing)?|confirm(?:s|ed)?|entail(?:s|ed|ment)?|verif(?:y|ies|ied))"
 _REFUTED: Final = (
-    r"(?:refut(?:es?|ed|ing)|contradict(?:s|ed|ion|ing)?|disprov(?:es?|ed|en)|debunk(?:s|ed)?|disput(?:es|ed))"
+    r"(?:refut(?:es?|ed|ing)|contradict(?:s|ed|ion|ing|ory)?|disprov(?:es?|ed|en)|debunk(?:s|ed)?|disput(?:es|ed))"
 )
 _TRUE: Final = r"(?:true|correct|accurate|right|factual)"
-_FALSE: Final = r"(?:false|incorrect|wrong|inaccurate|untrue)"
+_FALSE: Final = r"(?:false|incorrect|wrong|inaccurate|untrue|falsified)"
 _NOT: Final = (
-    r"(?:not|never|cannot|cant|doesnt|dont|didnt|isnt|arent|wasnt|hasnt|havent|neither|nor|unlikely"
-    r"|fails? to|failed to|no longer)"
+    r"(?:not|never|cannot|cant|couldnt|doesnt|dont|didnt|isnt|arent|wasnt|werent|hasnt|havent|wont|wouldnt|neither|nor"
+    r"|unlikely|hardly|barely|scarcely|fails? to|failed to|unable to|no longer|far from|anything but)(?! be more )"
 )
 _SOME: Final = r"(?:\w+ ){0,2}?"
 # At one place the first that fits is read, so a negation is read before what it negates. Two that take each other back
@@ -41,6 +41,8 @@ _READINGS: Final[tuple[tuple[str, str | None], ...]] = (
     (rf"{_NOT} {_SOME}(?:{_SUPPORTED}|{_REFUTED})", NEITHER),
     (rf"(?:no|none|nothing) (?:\w+ ){{0,3}}?(?:{_SUPPORTED}|{_REFUTED})", NEITHER),
     (rf"(?:neither|nor) (?:{_SUPPORTED}|{_REFUTED}|{_TRUE}|{_FALSE})", NEITHER),
+    (rf"(?:without|lacks?) (?:any )?{_SUPPORTED}", NEITHER),
+    (rf"not (?:\w+ )?case that (?:\w+ ){{0,5}}?(?:{_SUPPORTED}|{_REFUTED})", NEITHER),
     (rf"{_NOT} {_SOME}{_TRUE}", REFUTES),
     (rf"{_NOT} {_SOME}{_FALSE}", SUPPORTS),
     (r"unsupported|unconfirmed|unclear|uncertain", NEITHER),
@@ -69,6 +71,7 @@ _OF_CLAIM: Final = re.compile(
     r"(?:(?:claim|statement) (?:is|was|has been|can be|must be)"
     rf"|(?:{_NOT} {_SOME})?(?:refutes?|supports?|contradicts?) claim) "
 )
+_LAST_STOP: Final = re.compile(r".*[\n.;!]", re.DOTALL)
 _STOPS: Final = re.compile(r"[\n.;!?]")
 _AROUND: Final = " \n.;!?*\"'"
 _FILLERS: Final = frozenset(
@@ -92,7 +95,7 @@ def _cached(text: str) -> str | None:
 
 
 def _read(text: str) -> str | None:
-    said = folded(text)
+    said = _without_questions(folded(text))
     if (marked := _marked(said)) is not None:
         return marked
     first = _STOPS.split(said.lstrip(_AROUND), maxsplit=1)[0]
@@ -105,6 +108,16 @@ def _read(text: str) -> str | None:
     if match is not None:
         return _verdict(match)
     return {"yes": SUPPORTS, "no": REFUTES, None: None}[yes_no(said)]
+
+
+def _without_questions(said: str) -> str:
+    """Without what is asked ("Is it true? No."), unless nothing else is said."""
+    if "?" not in said:
+        return said
+    *asked, rest = said.split("?")
+    kept = [part[: stop.end()] for part in asked if (stop := _LAST_STOP.match(part))]
+    left = " ".join([*kept, rest])
+    return left if any(char.isalnum() for char in left) else said
 
 
 def _of_claim(words: str) -> re.Match[str] | None:

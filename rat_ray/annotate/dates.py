@@ -32,6 +32,9 @@ _MONTH_WORDS: Final = frozenset((*MONTHS, MARS))
 _OF: Final = frozenset(("of", "de", "del", "di"))
 _AFTER_DAY: Final = frozenset(listed("in at when and to of on as by for or until till from is was"))
 _PARTS: Final = re.compile(r"[./-]")
+_MONTH: Final = "|".join((*MONTHS, MARS))
+_EAST_ASIAN: Final = re.compile(r"(\d{4}) ?\u5e74 ?(\d{1,2}) ?\u6708 ?(\d{1,2}) ?\u65e5")
+_NO_BLANK: Final = re.compile(rf"(?<=[a-z.] )(\d{{1,2}}),(?=\d{{4}}(?!\d))|(?<!\d)(\d{{1,2}})-({_MONTH})\.?-(?=\d)")
 
 
 def date_of(text: str) -> list[str]:
@@ -48,6 +51,20 @@ def date_of(text: str) -> list[str]:
     if not (1 <= month <= 12 and 1 <= day <= 31):
         return [text]
     return [str(day), _NAMES[month - 1], str(year)]
+
+
+def east_asian_dates(text: str) -> str:
+    """The dates with the signs for year, month and day between their numbers in digits alone."""
+    return _EAST_ASIAN.sub(r" \1-\2-\3 ", text) if "\u5e74" in text else text
+
+
+def split_dates(text: str) -> str:
+    """With blanks where dates are written without: July 20,1969 and 20-Jul-1969."""
+    return _NO_BLANK.sub(_split, text)
+
+
+def _split(match: re.Match[str]) -> str:
+    return f"{match[1]} , " if match[1] else f"{match[2]} {match[3]} "
 
 
 def in_day_order(tokens: list[str]) -> list[str]:
@@ -70,6 +87,9 @@ def in_day_order(tokens: list[str]) -> list[str]:
             at = _skip_of(tokens, at)
         else:
             days, at = _days_after(tokens, at)
+            if days and out and is_year(out[-1]) and not (at < len(tokens) and is_year(tokens[at])):
+                out[-1:] = [*days, month, out[-1]]  # 1969 July 20
+                continue
             out += days
             at = _skip_of(tokens, at)
         out.append(month)

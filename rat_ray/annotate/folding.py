@@ -7,9 +7,21 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
+from rat_ray.annotate.text import unescaped
+
 ARTICLES: Final = frozenset(("a", "an", "the"))
 # Letters that Unicode does not take apart into a letter and a mark.
 _LETTERS: Final = {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"}
+# What chooses a character's looks, and blanks that look like nothing: Unicode calls them marks and letters.
+_UNSEEN: Final = re.compile("[\u034f\u180b-\u180d\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_ARABIC: Final = {"\u066a": "%", "\u066b": ".", "\u066c": ","}
+# A raised number after a stop or a word is a footnote's, after a number a power or a footnote's: no digits of it.
+_RAISED_DIGITS: Final = "\u00b9\u00b2\u00b3\u2070\u2074-\u2079"
+_RAISED: Final = re.compile(f"[{_RAISED_DIGITS}]")
+_FOOTNOTE: Final = re.compile(
+    rf"(?:(?<=[.,:;!?)\]\"'\u2019\u201d\u00bb])|(?<=[^\W\d_]{{4}}))[{_RAISED_DIGITS}]+(?![^\W_])"
+)
+_POWER: Final = re.compile(f"(?<=[0-9])(?=\u207b?[{_RAISED_DIGITS}])")
 _QUOTES: Final = "\u2018\u2019\u201a\u201b\u02bc\u02bb\u2032`\u00b4"
 _LONG_DASHES: Final = "\u2014\u2015"  # these part sentences, and no word is written with one
 _LATIN_MARKS: Final = re.compile("(?<=[a-z])[\u0300-\u036f]+")
@@ -42,12 +54,18 @@ def _levelled(char: str) -> str | None:
         return "'"
     if char in _LONG_DASHES:
         return " - "
+    if _UNSEEN.match(char):
+        return None
     category = unicodedata.category(char)
+    if category == "Nd":
+        return str(unicodedata.decimal(char))
+    if category == "No" and "\u2044" in unicodedata.normalize("NFKD", char):
+        return f" {unicodedata.normalize('NFKD', char)}".replace("\u2044", "/")  # 3\u00bd is 3 1/2
     if category == "Pd" or char == "\u2212":
         return "-"
     if category == "Cf":
         return None
-    return _LETTERS.get(char, " " if char.isspace() else char)
+    return _ARABIC.get(char) or _LETTERS.get(char, " " if char.isspace() else char)
 
 
 def _word_character(char: str) -> str | None:
@@ -75,8 +93,11 @@ def folded(text: str) -> str:
     Accents of Latin letters are dropped (`Beyoncé` is `beyonce`); marks of other scripts are kept, where they tell
     words apart.
     """
+    text = unescaped(text)
     if text.isascii():
         return text.lower()
+    if _RAISED.search(text):
+        text = _POWER.sub("^", _FOOTNOTE.sub("", text))
     # Invisible characters and the accent that serves as a quote go before the letters are taken apart.
     text = _LATIN_MARKS.sub("", unicodedata.normalize("NFKD", text.translate(_LEVEL)).casefold())
     return unicodedata.normalize("NFC", text).translate(_LEVEL)

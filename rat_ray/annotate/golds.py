@@ -24,6 +24,9 @@ _QUANTITY: Final = frozenset((*UNITS.values(), *listed("celsius fahrenheit squar
 _SEPARATORS: Final = re.compile(r"\s*(?:[,;]\s|\s&\s|\band\b)\s*")
 
 
+_AROUND_SIGNS: Final = " \n\t\"'\u201c\u201d\u201e\u00ab\u00bb"
+
+
 class Form(NamedTuple):
     """One spelling: its words between blanks, without articles."""
 
@@ -37,7 +40,7 @@ class Gold(NamedTuple):
     plain: spellings to be looked for in words; empty where there are digits, which are looked for in `numeric` only.
     numeric: spellings with numbers and dates brought into one form. rule: what a match by them is called.
     bare: the number alone, where what follows it is no unit ("203 members"). items: of a list, each between blanks.
-    years: the first and the last, where it is a range of years.
+    years: the first and the last, where it is a range of years. signs: the whole of it, where no word is in it ("*").
     """
 
     yes_no: str | None
@@ -49,6 +52,7 @@ class Gold(NamedTuple):
     bare: str | None
     items: tuple[str, ...]
     years: tuple[str, str] | None
+    signs: str = ""
 
 
 @lru_cache(maxsize=16384)
@@ -86,7 +90,14 @@ def _gold(text: str, level: str, words: list[str]) -> Gold:
         bare=_bare(forms[0].words) if forms else None,
         items=() if numeric else _items(level),
         years=_years(forms[0].words) if forms else None,
+        signs="" if words else bare_signs(level),
     )
+
+
+def bare_signs(level: str) -> str:
+    """A folded text that may be nothing but a sign, without blanks, quotes and the stop after it."""
+    bare = level.strip(_AROUND_SIGNS)
+    return bare.rstrip(_AROUND_SIGNS + ".!?") or bare
 
 
 def _form(words: list[str]) -> Form:
@@ -152,6 +163,8 @@ def _rule(words: tuple[str, ...]) -> str | None:
     ]
     if not left:
         return None
+    if len(left) == 1 and left[0].count("/") == 2:
+        return "date"  # of two days
     if all(word.isdecimal() for word in left) and any(word in MONTHS for word in words):
         return "date"
     if all(is_year(word) or (word[:-1].isdecimal() and word[-1] == "s") for word in left):

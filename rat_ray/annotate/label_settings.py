@@ -110,7 +110,13 @@ class LabelSettings:
         return dataclasses.replace(self, trusted=trusted, labelled=known, annotators=several)
 
     def check_trusted(self) -> None:
-        """Raise InputError for a trusted source that labels nothing here; `judges` and people must be filled in."""
+        """Raise InputError for a trusted source that labels nothing here, and for a rule or judge that is called as
+        people's labels are; `judges` and people must be filled in.
+        """
+        for source in (*self.rules, *self.judges):
+            if _of_people(source):
+                what = "judge.name" if source in self.judges else "labels.rules"
+                raise InputError(f"{what}: {source!r} would be taken for labels of people; give it another name")
         for variable, names in self.trusted.items():
             known = [source.partition("@")[2] for source in self.sources if source.startswith(f"{variable}@")]
             for name in names:
@@ -150,6 +156,8 @@ def _rule(source: str, options: Mapping[str, Any]) -> Rule:
     if not at or kind not in kinds:
         known = [f"{one}@{rule}" for one, rules in _KINDS.items() for rule in rules]
         raise InputError(f"labels.rules: {source!r} is unknown{did_you_mean(source, known)}")
+    if safe_name(name) != name:
+        raise InputError(f"labels.rules: {source!r}: give a name of letters, digits, '_', '-' and '.' after the '@'")
     rule = kinds[kind]
     given = {option: value for option, value in options.items() if option != KIND}
     where = f"labels.options.{source}"

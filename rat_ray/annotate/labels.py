@@ -12,7 +12,6 @@ from rat_ray import tables
 from rat_ray.annotate.abstention import Refusals, abstention
 from rat_ray.annotate.items import answer_item, context_digest, context_item, passage_digest
 from rat_ray.annotate.label_settings import (
-    PEOPLE,
     VARIABLES,
     LabelSettings,
     Rule,
@@ -82,14 +81,13 @@ class AnnotateWorker:
         ]
         columns = zip(*made, strict=True) if made else ((),) * len(names)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
-        metadata = {tables.TRUSTED: ",".join(self._trusted_columns()).encode()}
+        metadata = {tables.TRUSTED: ",".join(self._no_judges()).encode()}
         return pa.table(arrays, schema=self._schema).replace_schema_metadata(metadata)
 
-    def _trusted_columns(self) -> list[str]:
-        """The trusted columns, and those of the annotators whose labels are in them."""
-        trusted = [s for variable in VARIABLES for s in trusted_sources(self._settings.trusted, variable)]
-        theirs = [name for name in self._settings.people_columns if f"{name[0]}@{PEOPLE}" in trusted]
-        return list(dict.fromkeys([*trusted, *theirs]))
+    def _no_judges(self) -> list[str]:
+        """The source columns that are never judges in a fit: the trusted ones, and those that repeat others."""
+        judges = set(judge_columns(self._settings.trusted, self._settings.sources))
+        return [source for source in self._settings.sources if source not in judges]
 
     def _row(self, values: tuple[Any, ...], verdicts: Sequence[int | None]) -> _Row:
         """values: of _OF_QUESTIONS, then of _OF_ANSWERS."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from rat_ray.annotate.agreement import AGREES_FROM, Said, agreement, find, token_f1
+from rat_ray.annotate.agreement import AGREES_FROM, Said, agreement, find, same_signs, token_f1
 from rat_ray.annotate.claims import claim_verdict
 from rat_ray.annotate.golds import Gold, gold_of
 from rat_ray.annotate.numbers import is_number
@@ -174,7 +174,9 @@ def _better(best: Label, label: Label) -> Label:
 
 
 def _exact(said: Said, gold: Gold) -> Label:
-    if gold.with_articles:
+    if gold.signs:
+        same = same_signs(said, gold)
+    elif gold.with_articles:
         same = gold.with_articles == said.with_articles
     else:
         same = any(form.text == said.text for form in gold.plain[:1]) or any(
@@ -184,6 +186,8 @@ def _exact(said: Said, gold: Gold) -> Label:
 
 
 def _f1_of(said: Said, gold: Gold) -> float:
+    if gold.signs:
+        return float(same_signs(said, gold))
     if gold.only_articles:
         return float(gold.with_articles == said.with_articles)
     if gold.with_articles:
@@ -198,7 +202,7 @@ def _f1_of(said: Said, gold: Gold) -> float:
 
 
 def _contains(said: Said, gold: Gold) -> Label:
-    if gold.only_articles:
+    if gold.only_articles or gold.signs:
         return _exact(said, gold)
     places = [(form.text, said.text) for form in gold.plain] + [(form.text, said.numeric.text) for form in gold.numeric]
     found = [find(*place) for place in ([(gold.with_articles, said.with_articles)] if gold.with_articles else places)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
 
-from rat_ray.annotate.dates import MONTHS, date_of, in_day_order
+from rat_ray.annotate.dates import MONTHS, date_of, east_asian_dates, in_day_order, split_dates
 from rat_ray.annotate.folding import ARTICLES, listed, spaced, without_articles, without_initial_dots
 
 _SMALL: Final = {
@@ -22,7 +22,8 @@ _SMALL: Final = {
 _TENS: Final = {
     word: 10 * (2 + i) for i, word in enumerate(listed("twenty thirty forty fifty sixty seventy eighty ninety"))
 }
-_SCALES: Final = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_SCALES: Final = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
+_LARGEST_SCALE: Final = 10**18  # "million million"; who goes on counts nothing
 _PLURAL_SCALES: Final = {"millions": 10**6, "billions": 10**9, "bn": 10**9, "mn": 10**6}
 _ORDINAL_SMALL: Final = {
     word: value
@@ -45,7 +46,7 @@ _BEFORE_PRONOUN: Final = frozenset(listed("no any every some each this that thes
 _AFTER_PRONOUN: Final = frozenset(listed("of another who or can must should would may might day"))
 
 _UNIT_NAMES: Final = {
-    "percent": "% percent pct",
+    "percent": "% percent percents pct prozent",
     "degree": "degrees degree \u00b0",
     "km": "kilometres kilometers kilometre kilometer kms km",
     "m": "metres meters metre meter m",
@@ -77,6 +78,8 @@ _UNIT_NAMES: Final = {
 }
 UNITS: Final = {name: unit for unit, names in _UNIT_NAMES.items() for name in names.split()}
 _CURRENCIES: Final = {"$": "dollar", "\u20ac": "euro", "\u00a3": "pound", "\u00a5": "yen", "\u20b9": "rupee"}
+_CODES: Final = {"usd": "dollar", "eur": "euro", "gbp": "pound", "jpy": "yen", "inr": "rupee"}
+_MONEY_ENDS: Final = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion"}  # $2.5b
 _ATTACHED: Final = {"in": "inch", "am": "am", "pm": "pm", "bc": "bc", "bce": "bc", "ad": "ad", "k": "k", "c": "c"}
 _ORDINAL_ENDS: Final = frozenset(("st", "nd", "rd", "th"))
 _TO: Final = frozenset(("to", "until", "till", "through", "thru", "bis"))
@@ -84,8 +87,8 @@ _TO: Final = frozenset(("to", "until", "till", "through", "thru", "bis"))
 _TOKEN: Final = re.compile(
     r"""
     (?P<words>[^\W\d_]+(?:[\s.,;:!?"()\[\]]+[^\W\d_]+)*(?![^\W_]))
-    |(?P<date>(?<![\d.,/-])(?:\d{4}([-/])\d{1,2}\3\d{1,2}|\d{1,2}([./-])\d{1,2}\4\d{4})(?![\d/]|[.,-]\d))
-    |(?P<number>(?:(?<=\s)-|(?<=\()-|^-)?
+    |(?P<date>(?<![\d.,/-])(?:\d{4}([./-])\d{1,2}\3\d{1,2}|\d{1,2}([./-])\d{1,2}\4\d{4})(?![\d/]|[.,-]\d))
+    |(?P<number>(?:(?<=[\s("*\u201c\u201e\u00ab])-|^-)?
         (?:\d{1,3}(?:[ ]\d{3})+(?![\d.,]*\d|\w)|\d+(?:[.,]\d+)*|(?<![\w.])\.\d+))(?P<end>[^\W\d_]*)
     |(?P<word>[^\W_]+)
     |(?P<sign>[-%$/\u20ac\u00a3\u00a5\u20b9\u00b0])
@@ -93,10 +96,15 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
+_MOST_DECIMALS: Final = 12
 _MARGIN: Final = 3  # words beside a number that it may be read with
 _DIGIT: Final = re.compile(r"\d")
+_NUMBER: Final = re.compile(r"-?\d+(?:[.,]\d+)*")
 _NUMBER_WORD: Final = frozenset((*_WORDS, *_ORDINALS, *_SCALES))
-_READ: Final = _NUMBER_WORD | {"minus", "bce"}  # words that are not simply taken over
+_READ: Final = _NUMBER_WORD | {"minus", "negative", "bce"}  # words that are not simply taken over
+_FEET: Final = re.compile(r"(?<!\d)(\d)' ?(\d{1,2})(?:\"|'')")
+_MIXED: Final = re.compile(r"(?<![\d./,-])(\d+)[ -](1/2|[13]/4|[1357]/8)(?![\d/])")
+_SHARES: Final = {"1/2": ".5", "1/4": ".25", "3/4": ".75", "1/8": ".125", "3/8": ".375", "5/8": ".625", "7/8": ".875"}
 _APOSTROPHE: Final = re.compile(r"(?<=\d)'(?!\d{3}(?!\d))(?=\d)")
 
 
@@ -112,7 +120,7 @@ def has_number_word(words: Sequence[str]) -> bool:
 
 def is_number(token: str) -> bool:
     """Whether a token of `number_words` is a number."""
-    return token.lstrip("-")[:1].isdecimal() and token[-1:].isdecimal()
+    return _NUMBER.fullmatch(token) is not None
 
 
 def number_words(text: str) -> list[str]:
@@ -125,9 +133,13 @@ def number_words(text: str) -> list[str]:
     if text.isdecimal():
         return [text]
     if "'" in text:
+        text = _FEET.sub(r"\1 ft \2 inches ", text)
         text = _APOSTROPHE.sub(" ", text).replace("'", "")
     if not text.isascii():
-        text = spaced(text)
+        text = spaced(east_asian_dates(text))
+    if "/" in text:
+        text = _MIXED.sub(lambda match: match[1] + _SHARES[match[2]], text)
+    text = split_dates(text)
     out: list[str] = []
     tokens: list[str] = []
     for match in _TOKEN.finditer(without_initial_dots(text)):
@@ -145,7 +157,9 @@ def number_words(text: str) -> list[str]:
         elif kind == "date":
             tokens += date_of(match[0])
         else:
-            tokens += _with_end(_digits(match["number"]), match["end"])
+            number, end = _digits(match["number"]), match["end"]
+            money = tokens and tokens[-1] in _CURRENCIES and end in _MONEY_ENDS
+            tokens += [number, _MONEY_ENDS[end]] if money else _with_end(number, end)
     return in_day_order(out + _joined(tokens))
 
 
@@ -204,6 +218,7 @@ def _joined(tokens: Sequence[str]) -> list[str]:
             value, at = _spelled(tokens, at)
         if value is not None:
             if is_number(value):
+                value, at = _with_share(value, tokens, at)
                 value, at = _scaled(value, tokens, at)
                 at = _append_number(out, value, tokens, at, currency)
             else:
@@ -220,7 +235,9 @@ def _joined(tokens: Sequence[str]) -> list[str]:
                 out.append("to" if token == "-" or _season(out[-1], tokens[at]) else "/")
         elif token in ARTICLES or token in "%\u00b0":
             continue
-        elif token == "minus" and at < count and tokens[at][0].isdecimal():
+        elif token in _CODES and at < count and tokens[at][0].isdecimal():
+            currency = _CODES[token]
+        elif token in ("minus", "negative") and at < count and is_number(tokens[at]):
             value, at = _scaled(f"-{tokens[at]}", tokens, at + 1)
             at = _append_number(out, value, tokens, at, None)
         else:
@@ -259,7 +276,11 @@ def _append_number(out: list[str], value: str, tokens: Sequence[str], at: int, c
         return at + 1
     if following == "-" and _next(tokens, at) in UNITS and not _next(tokens, at)[0].isdecimal():
         at, following = at + 1, tokens[at + 1]  # a 90-minute film
+    if following == "us" and UNITS.get(_next(tokens, at)) == "dollar":
+        at, following = at + 1, "dollar"
     unit = UNITS.get(following)
+    if following == "in" and out[-2:-1] == ["ft"]:
+        unit = "inch"  # 5 ft 10 in
     if unit is None:
         return at
     out.append(unit)
@@ -295,11 +316,26 @@ def _ranged(out: list[str], value: str) -> str:
 def _scaled(value: str, tokens: Sequence[str], at: int) -> tuple[str, int]:
     """10 million; returns the number and where to go on."""
     factor = 1
-    while at < len(tokens) and (scale := _SCALES.get(tokens[at]) or _PLURAL_SCALES.get(tokens[at])):
+    while factor < _LARGEST_SCALE and at < len(tokens) and (scale := _SCALES.get(tokens[at]) or _PLURAL_SCALES.get(tokens[at])):
         factor, at = factor * scale, at + 1
     if factor == 1 or value.count(".") > 1 or "," in value:
         return value, at
     return format((Decimal(value) * factor).normalize(), "f"), at
+
+
+def _with_share(value: str, tokens: Sequence[str], at: int) -> tuple[str, int]:
+    """Two and a half, three point one four; returns the number and where to go on."""
+    if not value.isdecimal():
+        return value, at
+    if list(tokens[at : at + 3]) == ["and", "a", "half"]:
+        return f"{value}.5", at + 3
+    if at >= len(tokens) or tokens[at] != "point":
+        return value, at
+    end = at + 1
+    while end < len(tokens) and end - at <= _MOST_DECIMALS and _SMALL.get(tokens[end], 10) < 10:
+        end += 1
+    digits = "".join(str(_SMALL[token]) for token in tokens[at + 1 : end])
+    return (_plain(value, digits), end) if digits else (value, at)
 
 
 def _spelled(tokens: Sequence[str], at: int) -> tuple[str, int]:

@@ -5,7 +5,8 @@ A judgement is tied to what was judged (`annotate.items`), not to a run. "unsure
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -56,14 +57,14 @@ class Joined(NamedTuple):
     doubled: list[Judgement]
 
 
-def read_people(paths: Sequence[str]) -> pa.Table:
+def read_people(paths: Sequence[str], read: Callable[[str], PeopleFile] = read_file) -> pa.Table:
     """The judgements of files of labels (CSV, TSV, JSONL, Parquet, Label Studio's JSON), with the schema tables.PEOPLE.
 
-    Blank labels are left out, equal ones of an annotator count once. An annotator that no column names is called as
+    read: how a file is read, by its path. Blank labels are left out, equal ones of an annotator count once. An annotator that no column names is called as
     the file is. Raises InputError, with file, row, column and value, for whatever is not as it should be, and for two
     different labels of one annotator for one item.
     """
-    found = (one for path in paths for one in judgements(read_file(path)))
+    found = (one for path in paths for one in judgements(read(path)))
     return people_table(join(one for one in found if one.answered).judgements.values())
 
 
@@ -127,7 +128,7 @@ def _judgement(row: Row, annotator: str) -> Judgement:
         variable=variable,
         item=item,
         label=said[1],
-        annotator=cells.get("annotator", "").strip() or annotator,
+        annotator=unicodedata.normalize("NFC", cells.get("annotator", "").strip() or annotator),
         question_id=cells.get("question_id"),
         time=_time(cells.get("time")),
         comment=cells.get("comment"),

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from typing import Any
 
-from rat_ray.annotate.text import plain
+from rat_ray.annotate.text import plain, unescaped
 
 # Words that never match a form's word; a quotation inside a statement becomes the one.
 QUOTATION = "quotation0"
@@ -174,6 +174,7 @@ def _resolved(match: re.Match[str]) -> str:
 
 def unwrapped(text: str) -> str:
     """The answer in a code fence or in JSON such as `{"answer": "Paris"}`; other texts as they are."""
+    text = unescaped(text)
     head = text.lstrip(_UNSEEN)[:1]
     if head == "`" and (fenced := _FENCE.match(text.strip(_UNSEEN))):
         text = fenced.group(1)

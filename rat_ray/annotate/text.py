@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 
@@ -9,7 +10,11 @@ _QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201a": "'", "\u201b": 
                          "\u2032": "'", "\u00b4": "'", "\u2039": "'", "\u203a": "'",
                          "\u201c": '"', "\u201d": '"', "\u201e": '"', "\u201f": '"', "\u00ab": '"', "\u00bb": '"',
                          **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+                         # What chooses a character's looks, and blanks that look like nothing.
+                         **dict.fromkeys("\u034f\u180b\u180c\u180d\u3164\uffa0", None),
+                         **dict.fromkeys(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))), None),
                          **dict.fromkeys("\ufe58\ufe63\uff0d", "-")})  # fmt: skip
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8}\d{0,2});")
 _DOTTED = re.compile(r"(?<=\b\w)\.(?=\w\b|\W|$)")
 _NO_WORD = re.compile(r"[\W_]+")
 # Blocks that hold combining marks; `\w` takes none of them for a part of a word.
@@ -19,6 +24,11 @@ _MAY_HOLD_MARKS = re.compile(
 )
 _ASCII_BLANKS = str.maketrans({char: " " for char in map(chr, range(128)) if not char.isalnum()})
 _ARTICLES = frozenset({"a", "an", "the"})
+
+
+def unescaped(text: str) -> str:
+    """HTML's names and numbers of characters (`&amp;`, `&#39;`) as the characters."""
+    return _ENTITY.sub(lambda match: html.unescape(match[0]), text) if "&" in text and ";" in text else text
 
 
 def plain(text: str) -> str:

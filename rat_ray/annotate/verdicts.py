@@ -12,7 +12,8 @@ json: the output is one JSON object, alone or in one code fence, with the key `v
 Words are yes, no, true, false, for T also correct, incorrect: compared whole, after Unicode normalisation.
 An output that was cut by its limit is no verdict in the forms line and json; in word only if its first word may go on.
 Reasoning is taken off before: one block at the beginning, or all up to a closing tag alone on its line, as some chat
-templates write the opening one. Any other such tag may be quoted from what was judged: in word, that is no verdict.
+templates write the opening one. Any other such tag, or a channel that does not begin the output, may be quoted from what
+was judged: in word, that is no verdict. So is, in word, output with reasoning that was cut by its limit.
 """
 
 from __future__ import annotations
@@ -43,6 +44,12 @@ _OTHER_WORD = re.compile(r"[\W_]*(?:(?:and|or)\b[\W_]*)?(yes|no)(?![^\W_])")
 _ORNAMENTS = re.compile(r"[*_#]")
 _LINE = re.compile(r"(?:(?:final )?(verdict) ?: ?)?([a-z]+) ?[.!]?")
 _NO_WORD = re.compile(r"[\W_]+")
+_TAG_NAME = re.compile(r"<\s?/?\s?([\w:]+)[^|]*>")  # `<think>` and its like; of others the halves share no name
+# gpt-oss writes its reasoning and its answer into channels, the last of which is `final`.
+_CHANNEL = re.compile(r"<\|channel\|>\s?(\w{0,20})")
+_BEFORE_CHANNEL = re.compile(r"\s*(?:<\|start\|>\s?(?:assistant)?\s*)?")
+_AFTER_CHANNEL = re.compile(r"<\|end\|>\s?(?:<\|start\|>\s?(?:assistant)?)?\s?\Z")
+_LONGEST_CHANNEL_END = 40
 
 
 def schema(variable: str) -> str:
@@ -65,10 +72,10 @@ def parse_verdict(
 
     finish_reason: as the engine gave it. reasoning: what a server kept apart of the output.
     """
-    answer = _outside_reasoning(text, format, reasoning)
+    cut = finish_reason in _CUT
+    answer = _outside_reasoning(text, format, reasoning, cut)
     if answer is None:
         return None
-    cut = finish_reason in _CUT
     if format == WORD:
         return _word(answer, cut, text[-1:].isspace())
     if cut:
@@ -79,17 +86,47 @@ def parse_verdict(
     return _json(answer, meanings, ("verdict", "correct") if variable == "t" else ("verdict",))
 
 
-def _outside_reasoning(text: str, format: str, reasoning: str | None) -> str | None:
+def _outside_reasoning(text: str, format: str, reasoning: str | None, cut: bool) -> str | None:
     """What was written besides reasoning; None where it cannot be told apart."""
+    if "<|channel|>" in text:
+        return _final_channel(text, format, reasoning, cut)
     tags = list(TAGS.finditer(text))
-    kinds = [tag.lastgroup for tag in tags]
-    begins = bool(tags) and not text[: tags[0].start()].strip()
-    alone = [_alone(text, tag) for tag in tags]
-    if not tags or (kinds == ["open", "close"] and begins) or (kinds == ["close"] and (begins or alone[0])):
+    if not tags:
         return clean(text, (), reasoning).answer
+    kinds = [tag.lastgroup for tag in tags]
+    begins = not text[: tags[0].start()].strip()
+    alone = [_alone(text, tag) for tag in tags]
+    if (kinds == ["open", "close"] and begins and _pair(*tags)) or (kinds == ["close"] and (begins or alone[0])):
+        # A closing tag that is quoted within the reasoning shows as such only by the one that follows.
+        cleaned = clean(text)
+        return None if cut and format == WORD and cleaned.reasoning else clean(text, (), reasoning).answer
     # Tags within lines are quoted; where a verdict is the first word, it is open whether they are.
     quoted = format != WORD and not begins and not any(alone)
     return text if quoted else None
+
+
+def _final_channel(text: str, format: str, reasoning: str | None, cut: bool) -> str | None:
+    """What stands in the one channel `final`, which must be the last; None where channels may be quoted."""
+    channels = list(_CHANNEL.finditer(text))
+    first = channels[0].start()
+    if not _BEFORE_CHANNEL.fullmatch(text, 0, first):
+        if format == WORD:
+            return None
+        if _AFTER_CHANNEL.search(text, max(0, first - _LONGEST_CHANNEL_END), first) is None:
+            return text
+        # The chat template wrote the beginning of the channel before.
+    names = [channel.group(1).lower() for channel in channels]
+    if names.count("final") != 1 or names[-1] != "final" or (cut and format == WORD):
+        return None
+    return clean(text, (), reasoning).answer
+
+
+def _pair(opening: re.Match[str], closing: re.Match[str]) -> bool:
+    """Whether a closing tag may belong to an opening one: of `<think>` only `</think>`."""
+    first, last = _TAG_NAME.match(opening.group()), _TAG_NAME.match(closing.group())
+    if first is None or last is None:
+        return first is last
+    return first.group(1).lower() == last.group(1).lower()
 
 
 def _alone(text: str, tag: re.Match[str]) -> bool:

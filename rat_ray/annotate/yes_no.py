@@ -15,7 +15,7 @@ _ALWAYS: Final = {
 }
 # These may belong to what follows: "No evidence", "True crime", "Right of way".
 _ALONE: Final = {
-    **dict.fromkeys(listed("ja true right correct indeed affirmative"), YES),
+    **dict.fromkeys(listed("ja si true right correct indeed affirmative"), YES),
     **dict.fromkeys(listed("no non false wrong incorrect negative"), NO),
 }
 _GOLDS: Final = _ALWAYS | {"ja": YES, "true": YES, "no": NO, "non": NO, "false": NO}
@@ -33,6 +33,7 @@ _LEAD: Final = frozenset(
     )
 )
 _LONGEST: Final = 9  # characters of a gold answer that may be yes or no
+_MARKUP: Final = re.compile(r"</?[a-z]\w{0,15}>|\\[a-z]{1,20}\{")  # <b>no</b>, \\boxed{no}
 _TOKEN: Final = re.compile(r"\w[\w'-]*|[^\w ]")
 _HEAD = 120  # characters in which a first word is looked for
 _SENTENCES: Final = re.compile(r"[\n.:;!,]")
@@ -44,6 +45,8 @@ def yes_no(text: str) -> str | None:
     `nope`, `of course not`, `true` and their like count. "Yes and no" is neither.
     """
     said = folded(text)
+    if "<" in said or "\\" in said:
+        said = _MARKUP.sub(" ", said)
     first = _first(said[:_HEAD])
     if first is not None:
         return first
@@ -70,6 +73,8 @@ def _first(said: str) -> str | None:
         return NO if "not" in (after, then) else YES
     if word == "not":
         return NO if after == "really" or (after, then) == ("at", "all") else None
+    if word == "no" and after == "." and then[:1].isdigit() and at + 3 == len(tokens):
+        return None  # No. 5
     if after in ("and", "or") and (then in _ALWAYS or then in _ALONE):
         return None
     if word in _ALWAYS:
@@ -80,5 +85,8 @@ def _first(said: str) -> str | None:
 
 def _last(said: str) -> str | None:
     """Of an answer that reasons first: what follows the last stop, where that is the one word."""
-    parts = _SENTENCES.split(said[-_HEAD:].rstrip(" .!*\"'\n"))
-    return _GOLDS.get(parts[-1].strip(" *\"'")) if len(parts) > 1 else None
+    parts = _SENTENCES.split(said[-_HEAD:].rstrip(" .!*\"'}\n"))
+    if len(parts) == 1:
+        return None
+    *lead, word = parts[-1].strip(" *\"'").split() or [""]
+    return _GOLDS.get(word.strip("*\"'")) if _LEAD.issuperset(lead) else None

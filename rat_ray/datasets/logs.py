@@ -173,9 +173,11 @@ class _Log:
             why = dict(problems.left_out) or problems.last_error
             raise InputError(f"dataset {settings.name}: no row is left ({why})")
         if not self._answered:
+            said = next(error for error in held["error"].to_pylist() if error is not None)
             raise InputError(
-                f"dataset {settings.name}: no row has an answer; set dataset.fields.answer to the column with what the "
-                "system said"
+                f"dataset {settings.name}: no row has an answer (the first failed with {said!r:.80}); set "
+                "dataset.fields.answer to the column with what the system said, or dataset.fields.error=- if the column "
+                "for errors is none"
             )
         self._evidence.check(settings.name)
         several = self._passages.ids.several

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import glob
 import gzip
@@ -53,6 +54,8 @@ def log_files(names: Iterable[str]) -> list[Path]:
 
 
 def _matches(name: str) -> list[Path]:
+    if "://" in name:
+        raise InputError(f"{_KEY}={name}: a log is read from a disk; copy it to this machine first")
     path = Path(name).expanduser()
     if path.is_dir():
         return _in_folder(path, name)
@@ -98,6 +101,11 @@ def _detect(path: Path) -> str:
         raise InputError(f"{shown(path)}: the file is empty; it needs at least one row")
     if first[:4] == b"PAR1":
         return "parquet"
+    if first.startswith((b"PK\x03\x04", b"%PDF")):
+        what = "an archive or a workbook (.xlsx, .ods)" if first[:2] == b"PK" else "a PDF"
+        raise InputError(f"{shown(path)}: is {what}, no log; save it as CSV (UTF-8)")
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InputError(f'{shown(path)}: is UTF-16, not UTF-8 (Excel\'s "Unicode text"?); save it as CSV UTF-8')
     return "json" if first[:1] in (b"{", b"[") else "csv"
 
 

@@ -4,6 +4,8 @@ others change none."""
 from __future__ import annotations
 
 import hashlib
+import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -14,6 +16,8 @@ from rat_ray.datasets.reading import RowError
 
 _MARK: Final = 10  # bytes of a hash
 _LINES: Final = 1 << 40  # more than a file has
+_QUESTION: Final = re.compile(r"q-([0-9a-f]{20})(?:-(\d{1,9}))?")  # an id that is made of a row's content
+_PASSAGE: Final = re.compile(r"c-([0-9a-f]{20})")  # of a passage's
 
 
 class QuestionIds:
@@ -33,16 +37,28 @@ class QuestionIds:
         if row.question_id is None:
             contexts = None if row.contexts is None else b"".join(map(_content, row.contexts)).hex()
             mark = _mark(row.question, contexts, row.raw)
-            number = self._made[mark] = self._made.get(mark, 0) + 1
-            self.again += number > 1
-            return f"q-{mark.hex()}" + (f"-{number}" if number > 1 else "")
+            self.again += mark in self._made
+            numbers = itertools.count(self._made.get(mark, 0) + 1)
+            number = self._made[mark] = next(n for n in numbers if _made_id(mark, n) not in self._given)
+            return _made_id(mark, number)
         before = self._given.get(row.question_id)
         if before is not None:
             raise RowError(row.place, self._doubled(row, before))
+        if self._is_made(row.question_id):
+            raise RowError(
+                row.place,
+                f"the question id {row.question_id!r} was made of the content of an earlier row that has none; ids must "
+                "be unique. Give every row one, or set dataset.fields.question_id=- to have all of them made",
+            )
         if not self._paths or self._paths[-1] != row.place.path:
             self._paths.append(row.place.path)
         self._given[row.question_id] = (len(self._paths) - 1) * _LINES + row.place.line
         return row.question_id
+
+    def _is_made(self, name: str) -> bool:
+        """Whether an earlier row without an id got this one."""
+        made = _QUESTION.fullmatch(name)
+        return made is not None and int(made[2] or 1) <= self._made.get(bytes.fromhex(made[1]), 0)
 
     def _doubled(self, row: LogRow, before: int) -> str:
         place = row.place._replace(path=self._paths[before // _LINES], line=before % _LINES)
@@ -67,13 +83,14 @@ class PassageIds:
 
     def of(self, context: Context) -> tuple[str, bytes, bool]:
         """The id, a hash of the content, and whether the passage is new."""
-        name, mark = context.passage_id, _content(context)
+        mark = _content(context)
         made = f"c-{mark.hex()}"
-        if name is None or name == made:
+        name = context.passage_id or made
+        if name == made and made not in self._given:
             new = mark not in self._made
             self._made.add(mark)
             return made, mark, new
-        first = self._given.get(name)
+        first = self._given.get(name, self._made_of(name))
         if first is None:
             self._given[name] = mark
         if first is None or first == mark:
@@ -93,7 +110,17 @@ class PassageIds:
 
     def has(self, name: str) -> bool:
         """Whether a passage has this id."""
-        return name in self._given or (name.startswith("c-") and any(f"c-{mark.hex()}" == name for mark in self._made))
+        return name in self._given or self._made_of(name) is not None
+
+    def _made_of(self, name: str) -> bytes | None:
+        """The content that an id was made of, where a passage has that content and no id of its own."""
+        made = _PASSAGE.fullmatch(name)
+        mark = bytes.fromhex(made[1]) if made else None
+        return mark if mark in self._made else None
+
+
+def _made_id(mark: bytes, number: int) -> str:
+    return f"q-{mark.hex()}" + (f"-{number}" if number > 1 else "")
 
 
 def _content(context: Context) -> bytes:

@@ -17,6 +17,8 @@ from rat_ray.errors import InputError, did_you_mean
 
 NO_ANSWER: Final = "no answer in the log"
 OTHER_SYSTEM: Final = "of another system"
+# What tools write into a text column where nothing failed.
+_NO_FAILURE: Final = frozenset(("", "none", "null", "false", "no", "0", "0.0", "nan", "na", "n/a", "-", "{}", "[]"))
 
 
 class LogRow(NamedTuple):
@@ -95,7 +97,7 @@ def _file_rows(path: Path, how: Reading, problems: Problems, systems: Counter[st
         yield row
     if not read:
         why = f", e.g. {problems.last_error}" if problems.last_error else ""
-        raise InputError(f"{shown(path)}: no row could be read{why}")
+        raise InputError(f"{shown(path)}: no row could be read{why or ', there is none after the header'}")
     columns.finish(path)
     contexts.finish(path)
     _note_columns(columns, read, problems.notes)
@@ -143,7 +145,7 @@ def _failure(value: object) -> str | None:
     if missing(value) or not value:
         return None
     if isinstance(value, str):
-        return value.strip() if value.strip().lower() not in ("", "none", "null", "false") else None
+        return value.strip() if value.strip().lower() not in _NO_FAILURE else None
     return "the log says that it failed" if value is True else f"{value!s:.500}"
 
 

@@ -32,6 +32,7 @@ _METADATA: Final = ("metadata", "meta", "extra_info", "document.metadata")
 _WRAPPED: Final = ("kwargs", "node", "document", "doc", "chunk")
 # What can only be meant as a list: ["…, ['…, [{…, [[…, [Document(…
 _LIST: Final = re.compile(r"\s*\[\s*(?:[\"'{\[\]]|[A-Za-z_][\w.]*\()")
+_DIGITS: Final = 19  # of a whole number that can be meant
 _ADDRESS: Final = re.compile(r"(?:[a-z][a-z0-9+.-]*://\S+|\S+\.(?:pdf|md|html?|docx?|txt|csv|json|pptx?|xlsx?))", re.I)
 
 
@@ -73,7 +74,8 @@ def text_of(value: object, place: Place, what: str) -> str | None:
 def whole_number(value: object) -> int | None:
     """A count of tokens, or None for what is none."""
     if isinstance(value, str):
-        value = int(value) if value.strip().isdecimal() else None
+        digits = value.strip()
+        value = int(digits) if digits.isdecimal() and len(digits) <= _DIGITS else None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
@@ -118,11 +120,11 @@ class ContextReader:
         self._sought = {role: name for role, name in chosen.items() if name not in ("", NONE)}
 
     def read(self, value: object, ids: object, place: Place) -> list[Context] | None:
-        """None for null (unknown); [] says that nothing was retrieved. ids: a list beside, one for each context.
+        """None for null and a blank text (unknown); [] says that nothing was retrieved. ids: a list beside, one for each context.
 
         Raises RowError for what is no list of texts or of objects with a text.
         """
-        if missing(value):
+        if missing(value) or (isinstance(value, str) and not value.strip()):
             return None
         items = listed(value, place, "contexts", self._separator) if isinstance(value, str) else value
         if isinstance(items, Mapping):

@@ -44,6 +44,10 @@ class Overheard:
                 return f"{found[1]}: {found[2]}"[:300]
         return ""
 
+    def forget(self) -> None:
+        """Forget what was written so far."""
+        self._lines.clear()
+
     def _pass_on(self, reading: int, onwards: int) -> None:
         with os.fdopen(reading, "rb") as source, os.fdopen(onwards, "wb", buffering=0) as target:
             for line in source:

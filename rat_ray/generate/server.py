@@ -7,9 +7,11 @@ into the request. What a model does not take (temperature, max_tokens, a schema)
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 from rat_ray.errors import InputError, StageError, did_you_mean
 from rat_ray.generate.engine import Completion, EngineSettings, Prompt, Sampling
@@ -24,7 +26,7 @@ from rat_ray.generate.server_api import (
 )
 from rat_ray.generate.server_http import Http, together
 from rat_ray.generate.server_pace import Pace
-from rat_ray.generate.server_reply import AWAY, CERTIFICATE, LOST, UNREADABLE, Reply
+from rat_ray.generate.server_reply import AWAY, CERTIFICATE, LOST, UNREADABLE, GoneError, Reply
 from rat_ray.generate.server_tokens import AT_ONCE, TokenCounter, no_template
 
 RANGES: Final = 4
@@ -34,6 +36,9 @@ CONCURRENCY: Final = 32
 _SWITCH_SECONDS: Final = 0.0005
 _RETRIES_OF_A_LOOK: Final = 2  # while a person waits for the job to begin
 _IN_A_ROW: Final = 16  # prompts that may fail after all their retries without any answer in between
+_GONE_SECONDS: Final = 5.0  # for which nothing is asked of a server that is gone: what waited then ends at once too
+
+T = TypeVar("T")
 
 
 class _Served(NamedTuple):
@@ -89,6 +94,9 @@ class ServerEngine:
         self._pace = Pace(concurrency)
         self._refused: set[str] = set()
         self._failed_in_a_row = 0
+        self._at_work: set[asyncio.Future[Any]] = set()  # calls of several threads
+        self._gone = ""  # what the last of them that gave up said, and when
+        self._gone_at = float("-inf")
         try:
             self._model, self._counter = self._http.run(self._opened(settings))
         except BaseException:
@@ -100,11 +108,11 @@ class ServerEngine:
 
         Raises: InputError where the server refuses the key, the address or the model; StageError when it is gone.
         """
-        return self._http.run(self._complete(prompts, sampling)) if prompts else []
+        return self._http.run(self._while_there(self._complete(prompts, sampling))) if prompts else []
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int]:
         """Tokens of each prompt, as the server counts them; where it cannot, an estimate that is rather too high."""
-        return self._http.run(self._counter.count(prompts)) if prompts else []
+        return self._http.run(self._while_there(self._counter.count(prompts))) if prompts else []
 
     @property
     def counts_exactly(self) -> bool:
@@ -129,6 +137,27 @@ class ServerEngine:
         counter = TokenCounter(self._http, model, settings.server.root)
         await counter.find()
         return model, counter
+
+    async def _while_there(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it. Once one call finds that the server is gone, all end with that, instead of their own retries."""
+        if time.monotonic() - self._gone_at < _GONE_SECONDS:
+            work.close()
+            raise GoneError(self._gone)
+        task = asyncio.ensure_future(work)
+        self._at_work.add(task)
+        try:
+            return await task
+        except GoneError as error:
+            self._gone, self._gone_at = str(error), time.monotonic()
+            for other in self._at_work - {task}:
+                other.cancel()
+            raise
+        except asyncio.CancelledError:
+            if time.monotonic() - self._gone_at < _GONE_SECONDS:
+                raise GoneError(self._gone) from None
+            raise
+        finally:
+            self._at_work.discard(task)
 
     async def _complete(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         outcomes = await together([self._one(prompt, sampling) for prompt in prompts])
@@ -168,7 +197,9 @@ class ServerEngine:
     def _read(self, content: Mapping[str, Any]) -> Completion:
         if content.get("error"):
             return failed(f"the server's reply holds an error: {self._http.hide(str(content['error']))}")
-        return completion(content, self._model.mode)
+        made, own = completion(content, self._model.mode), self._http.without_key
+        text, finish_reason, reasoning = own(made.text), own(made.finish_reason), own(made.reasoning)
+        return made._replace(text=text, finish_reason=finish_reason, error=own(made.error), reasoning=reasoning)
 
     async def _in_vain(self, reply: Reply) -> _Outcome:
         """A prompt that was tried to the end. Its row gets the error, unless it looks as if every other would too."""
@@ -176,7 +207,7 @@ class ServerEngine:
         if self._pace.answered_at < reply.began:
             self._failed_in_a_row += 1
             if reply.status == 429 or self._failed_in_a_row >= _IN_A_ROW or await self._is_gone(reply):
-                raise StageError(f"{self._http}: {error}; run the same command again when the server answers")
+                raise GoneError(f"{self._http}: {error}; run the same command again when the server answers")
         return _Outcome(failed(error), reply.status)
 
     async def _is_gone(self, reply: Reply) -> bool:

@@ -122,6 +122,10 @@ class Http:
         """The text on one line, shortened, with `***` for the key."""
         return " ".join(masked(self._key.hidden(text)).split())[:_SHOWN]
 
+    def without_key(self, text: str | None) -> str | None:
+        """A text as the server wrote it, but for the key, however it is written there."""
+        return text and self._key.hidden(text)
+
     async def _attempt(
         self, address: str, body: Body | None, pace: Pace, learn: Callable[[Reply], None] | None
     ) -> Reply:

@@ -13,11 +13,15 @@ from typing import Final
 
 from rat_ray.errors import InputError
 
+_SHORTEST: Final = 8  # characters; what is shorter ("EMPTY", "none") is no secret, and words of answers may be it
 _NAMED: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"}
 
 
 class Key:
-    """A key from the environment, which knows every spelling in which it must not be shown."""
+    """A key from the environment, which knows every spelling in which it must not be shown.
+
+    Local servers are often given a word such as `EMPTY`: a key of fewer than 8 characters is not looked for.
+    """
 
     __slots__ = ("_bytes", "_pattern", "headers")
 
@@ -28,11 +32,12 @@ class Key:
         if not key.isascii() or not key.isprintable() or " " in key:
             raise InputError(f"the key in ${variable} holds characters that no key has (blanks, line breaks, …)")
         self.headers: dict[str, str] = {"Authorization": f"Bearer {key}"} if key else {}
-        encoded = base64.b64encode(key.encode()).decode()
-        plain = (key, json.dumps(key)[1:-1], key.replace("/", "\\/"), encoded)
+        secret = key if len(key) >= _SHORTEST else ""
+        encoded = base64.b64encode(secret.encode()).decode()
+        plain = (secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/"), encoded)
         self._bytes = tuple(dict.fromkeys(one.encode() for one in plain if one))
-        spelt = "".join(_spellings(character) for character in key)
-        self._pattern = re.compile(f"{spelt}|{re.escape(encoded)}", re.IGNORECASE) if key else None
+        spelt = "".join(_spellings(character) for character in secret)
+        self._pattern = re.compile(f"{spelt}|{re.escape(encoded)}", re.IGNORECASE) if secret else None
 
     def __repr__(self) -> str:
         return "Key(***)"

@@ -9,11 +9,18 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from rat_ray.errors import StageError
+
 LOST: Final = 0  # in place of an HTTP status: no answer came
 BUSY: Final = (429, 503)  # the whole engine waits
 AWAY: Final = (LOST, 502, 503, 504)  # the server, or the one behind a gateway, may be gone
 CERTIFICATE: Final = -1  # in place of an HTTP status: the server is not the one that it says to be
 UNREADABLE: Final = 599  # in place of 200: a body that is no JSON object
+_MAYBE_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")  # surrogates, escaped or as bytes
+
+
+class GoneError(StageError):
+    """The server answers nobody, after all retries."""
 
 
 class Reply(NamedTuple):
@@ -76,8 +83,15 @@ def _field_error(one: Any) -> str:
 
 
 def json_object(body: bytes) -> Mapping[str, Any] | None:
+    """The parsed object, or None where the body is none. Half a character, as of a cut emoji, becomes U+FFFD: no table
+    could hold it."""
     try:
         content = json.loads(body)
+        if _MAYBE_HALF.search(body):
+            whole = (
+                json.dumps(content, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            )
+            content = json.loads(whole)
     except (ValueError, RecursionError):  # bytes that are no text raise a ValueError too
         return None
     return content if isinstance(content, dict) else None

@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
-from rat_ray.errors import InputError, StageError
+from rat_ray.errors import InputError
 from rat_ray.generate.engine import CHAT, Prompt
 from rat_ray.generate.server_api import Model, asked, lacks_template
 from rat_ray.generate.server_http import Http, together
 from rat_ray.generate.server_pace import Pace
-from rat_ray.generate.server_reply import LOST, Reply
+from rat_ray.generate.server_reply import LOST, GoneError, Reply
 
 AT_ONCE: Final = 16  # requests; beside those for completions, which take much longer
 _RETRIES_OF_A_LOOK: Final = 2  # some gateways answer 5xx to a path that they do not know
@@ -33,7 +33,7 @@ Counter = Callable[[Prompt], Coroutine[Any, Any, int]]
 class TokenCounter:
     """Finds out at its first use what the server can tell, and keeps to it.
 
-    Raises: InputError for a chat model without a chat template, StageError for a server that is gone.
+    Raises: InputError for a chat model without a chat template, GoneError for a server that is gone.
     """
 
     def __init__(self, http: Http, model: Model, root: str) -> None:
@@ -127,11 +127,11 @@ class TokenCounter:
         if reply.status == 200:
             return reply
         if reply.status == LOST:
-            raise StageError(f"{self._http}: no answer after {reply.tries} tries ({reply.reason})")
+            raise GoneError(f"{self._http}: no answer after {reply.tries} tries ({reply.reason})")
         if self._model.mode == CHAT and lacks_template(reply):
             raise InputError(no_template(self._model, reply))
         if self._way is not None and reply.passing:
-            raise StageError(f"{self._http}: tokens could not be counted after {reply.tries} tries ({reply.reason})")
+            raise GoneError(f"{self._http}: tokens could not be counted after {reply.tries} tries ({reply.reason})")
         raise _CannotTellError
 
 

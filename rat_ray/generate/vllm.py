@@ -102,10 +102,13 @@ class VllmEngine:
 
         try:
             with self._overheard:
-                return AsyncLLM.from_engine_args(engine_args)
+                engine = AsyncLLM.from_engine_args(engine_args)
         except (ValueError, OSError, RuntimeError, ImportError, NotImplementedError) as error:
-            reason = self._overheard.last_error() or _short(error)
+            # What went wrong in its own process vLLM only points at: "See root cause above".
+            reason = (self._overheard.last_error() if "root cause" in str(error) else "") or _short(error)
             raise InputError(f"model {self._name!r}: vLLM cannot start with it: {reason}") from error
+        self._overheard.forget()  # what it put up with is not what it may die of
+        return engine
 
     async def _all(self, prompts: list[list[int]], params: Any) -> list[Completion]:
         work = asyncio.gather(*(self._one(tokens, params) for tokens in prompts))

@@ -97,6 +97,8 @@ def collect(
         if old is None or old.label != one.label:
             place = known[one.variable, one.item]
             merged[key] = one._replace(question_id=place.question_id, time=one.time or now)
+        elif one.comment and one.comment not in (old.comment or ""):
+            merged[key] = old._replace(comment="\n".join(filter(None, (old.comment, one.comment))))
     notes += _similar_names(merged)
     return Collected(people_table(merged.values()), counts, notes)
 
@@ -119,9 +121,12 @@ def _check_names(files: Sequence[PeopleFile], annotator: str) -> None:
 
 def _check_questions(found: Sequence[Judgement], questions: Mapping[tuple[str, str], str]) -> None:
     """A spreadsheet that was sorted by some of its columns gives every label to another item."""
+    every = set(questions.values())
     for one in found:
         question = questions[one.variable, one.item]
-        if one.question and _letters(one.question) != _letters(question):
+        # Code pages leave nothing of some scripts to compare; a question of another item is another question.
+        moved = one.question != question and one.question in every
+        if one.question and (moved or _letters(one.question) != _letters(question)):
             raise InputError(
                 f"{one.place}: the question beside {one.item} is {one.question!r:.80}, and not {question!r:.80}; were "
                 "some columns sorted without the others? Take the column question out to import it all the same"
@@ -141,7 +146,8 @@ def _check_overwrites(
         raise InputError(
             f"{first.place}: {first.annotator} says {label_text(first.label)} of {first.variable} of {first.item}, and "
             f"the labels that are there say {label_text(old[first.key].label)}; {len(others)} labels are there with "
-            "another value: replace=true replaces them. Nothing was written"
+            "another value: replace=true replaces them; if another person labelled now, give annotator=NAME. Nothing "
+            "was written"
         )
 
 

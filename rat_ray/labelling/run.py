@@ -14,6 +14,8 @@ from rat_ray.output import OutFiles
 
 ITEM_COLUMN: Final = {"r": "r_item", "a": "t_item", "t": "t_item"}  # A and T are judged on the same answer
 _PASSAGES = "passages.parquet"
+_Id = tuple[str, str]  # of a passage: its dataset and its id there
+_Content = tuple[str | None, str]  # title and text
 
 
 class Place(NamedTuple):
@@ -47,6 +49,7 @@ class LabelledRun:
         """Raises InputError where there are no annotations, or they are of an earlier version."""
         self._out = out
         self._annotations = read_dataset(out, "annotations")
+        self._parts = _parts(out)
         if not self._annotations:
             raise InputError(f"run={out.url}: no annotations/ in it; give the out folder of a `rat-ray evaluate`")
         for name, table in self._annotations.items():
@@ -121,18 +124,16 @@ class LabelledRun:
             for question_id in of:
                 if (config, question_id) not in rows:
                     raise InputError(f"{self._out.at('answers')}: no answer to question {question_id!r} of {config}")
-        datasets = {(config, name): of[name].dataset for config, of in wanted.items() for name in of}
-        needed = {
-            (datasets[key], passage_id)
-            for key, row in rows.items()
-            for passage_id in (row["context_ids"] or [] if passages else [])
-        }
-        contents = self._passages(needed) if needed else {}
+        given = {key: row["context_ids"] or [] if passages else [] for key, row in rows.items()}
+        needed: dict[str, set[tuple[str, str]]] = {}
+        for (config, name), ids in given.items():
+            needed.setdefault(config, set()).update((wanted[config][name].dataset, one) for one in ids)
+        contents = self._passages({config: of for config, of in needed.items() if of})
         found = {}
-        for key, row in rows.items():
-            ids = row["context_ids"] or [] if passages else []
-            context = [contents[datasets[key], passage_id] for passage_id in ids]
-            found[key] = Texts(row["question"], row["answer"], row["accepted"], context)
+        for (config, name), row in rows.items():
+            dataset = wanted[config][name].dataset
+            context = [contents[config][dataset, passage_id] for passage_id in given[config, name]]
+            found[config, name] = Texts(row["question"], row["answer"], row["accepted"], context)
         return found
 
     def _answers(self, config: str, batches: Batches | None, question_ids: Iterable[str]) -> list[dict[str, Any]]:
@@ -149,16 +150,52 @@ class LabelledRun:
             found += batch.filter(pc.is_in(batch.column("question_id"), ids)).select(names).to_pylist()
         return found
 
-    def _passages(self, needed: set[tuple[str, str]]) -> dict[tuple[str, str], tuple[str | None, str]]:
-        table = self._out.read_table(_PASSAGES)
-        _check_columns(self._out.at(_PASSAGES), table, ["dataset", "passage_id", "title", "text"])
-        ids = pa.array(sorted({passage_id for _, passage_id in needed}), pa.string())
-        rows = table.filter(pc.is_in(table.column("passage_id"), ids)).to_pylist()
-        found = {(row["dataset"] or "", row["passage_id"]): (row["title"], row["text"]) for row in rows}
-        for dataset, passage_id in sorted(needed):
-            if (dataset, passage_id) not in found:
-                raise InputError(f"{self._out.at(_PASSAGES)}: no passage {passage_id!r} of dataset {dataset!r}")
+    def _passages(self, needed: Mapping[str, set[_Id]]) -> dict[str, dict[_Id, _Content]]:
+        """Title and text by dataset and id, per configuration. In a sweep each configuration's own folder knows them
+        best: two logs may call different texts by one id.
+        """
+        folders = {config: self._folder_of(config) for config in needed}
+        found: dict[str, dict[_Id, _Content]] = {}
+        for files in dict.fromkeys(folders.values()):
+            of = [config for config, folder in folders.items() if folder is files]
+            contents = _contents(files, {one for config in of for one in needed[config]})
+            found |= dict.fromkeys(of, contents)
         return found
+
+    def _folder_of(self, config: str) -> OutFiles:
+        for name in self._parts:
+            if config == name or config.startswith(f"{name}."):
+                return self._parts[name]
+        return self._out
+
+
+def _parts(out: OutFiles) -> dict[str, OutFiles]:
+    """The folders of a sweep's runs that hold passages, by name, longer names first."""
+    facts = out.run() or {}
+    if facts.get("kind") != "sweep":
+        return {}
+    names = sorted(map(str, facts.get("configurations", [])), key=len, reverse=True)
+    folders = {name: out.inside(name) for name in names}
+    return {name: files for name, files in folders.items() if _PASSAGES in files}
+
+
+def _contents(files: OutFiles, needed: set[_Id]) -> dict[_Id, _Content]:
+    """Title and text of passages, by dataset and id. Raises InputError for one that is not there, or is two."""
+    where, table = files.at(_PASSAGES), files.read_table(_PASSAGES)
+    _check_columns(where, table, ["dataset", "passage_id", "title", "text"])
+    ids = pa.array(sorted({passage_id for _, passage_id in needed}), pa.string())
+    found: dict[_Id, _Content] = {}
+    for row in table.filter(pc.is_in(table.column("passage_id"), ids)).to_pylist():
+        key, content = (row["dataset"] or "", row["passage_id"]), (row["title"], row["text"])
+        if found.setdefault(key, content) != content and key in needed:
+            raise InputError(
+                f"{where}: passage {key[1]!r} of dataset {key[0]!r} has two texts, of different runs of a sweep; give "
+                "the folder of one of them as run="
+            )
+    for dataset, passage_id in sorted(needed):
+        if (dataset, passage_id) not in found:
+            raise InputError(f"{where}: no passage {passage_id!r} of dataset {dataset!r}")
+    return found
 
 
 def _rows(

@@ -63,7 +63,7 @@ class Notes(NamedTuple):
     t_not_applicable: int = 0  # t = 0 where a = 1: read as missing
     verdicts_set_aside: int = 0  # a judge's verdicts on T where a = 1
     a_implied: int = 0  # a = 0 because t = 1, or because t = 0 with t_zero=wrong
-    trusted: tuple[str, ...] = ()  # sources that fill r, a or t: never also judges
+    trusted: tuple[str, ...] = ()  # sources that fill r, a or t, and one annotator's: never also judges
 
     def lines(self) -> list[str]:
         """In words, only what happened."""
@@ -71,7 +71,7 @@ class Notes(NamedTuple):
             (self.t_not_applicable, f"t = 0 where a = 1 is read as missing: {self.t_not_applicable} rows"),
             (self.verdicts_set_aside, f"verdicts on T where a = 1 are set aside: {self.verdicts_set_aside}"),
             (self.a_implied, f"a is blank and t known, so a = 0: {self.a_implied} rows"),
-            (self.trusted, f"fill trusted labels, so they are no judges: {', '.join(self.trusted)}"),
+            (self.trusted, f"trusted, or one annotator's, so they are no judges: {', '.join(self.trusted)}"),
         ]
         return [text for happened, text in said if happened]
 

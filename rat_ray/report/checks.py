@@ -16,7 +16,7 @@ from rat_ray.report.estimates import (
 )
 from rat_ray.report.html import Column, Row, bullets, details, paragraph, section, table, text
 from rat_ray.report.names import judge_of, name_of
-from rat_ray.report.table import mark
+from rat_ray.report.table import FOOTNOTES, mark
 
 _VERDICTS = ("ok", "unparsed", "not_asked", "error")
 
@@ -55,11 +55,13 @@ def judges(report: ReportInput, configurations: Sequence[Configuration]) -> str:
         *(Column({"ok": "verdicts"}.get(status, status.replace("_", " "))) for status in statuses),
     ]
     rows = []
+    used: set[str] = set()
     for config, judge in pairs:
         tpr, fpr = (estimates.get(config, {}).get(f"{rate}[{judge}]") for rate in ("tpr", "fpr"))
         mine = counts.get((config, judge))
         tally = [MISSING if mine is None else count_cell(mine.get(status, 0)) for status in statuses]
         rates = [interval(tpr) + mark(tpr), interval(fpr) + mark(fpr)]
+        used |= {mark(tpr), mark(fpr)}
         rows.append(Row([config, judge, *rates, *tally], flag=mine is not None and mine.get("error", 0) > 0))
     if not rows:
         return ""
@@ -70,6 +72,7 @@ def judges(report: ReportInput, configurations: Sequence[Configuration]) -> str:
             "A verdict that could not be read (unparsed) or was never asked for counts as missing, not as a no."
         ),
         table(columns, rows),
+        *(paragraph(f"{sign} {note}.", "small") for sign, note in FOOTNOTES.items() if sign in used),
     )
 
 

@@ -29,7 +29,10 @@ def render(report: ReportInput) -> str:
         checks.judges(report, configurations),
         checks.diagnostics(configurations),
         beside.predictive(report),
-        section("What was left out", bullets(report.notes) if report.notes else paragraph("Nothing was reported.")),
+        section(
+            "What was read and what was left out",
+            bullets(report.notes) if report.notes else paragraph("Nothing was reported."),
+        ),
         checks.background(report, configurations),
     ]
     return document(report.title, "\n".join(part for part in parts if part))

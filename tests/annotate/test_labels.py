@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rat_ray import tables
 from rat_ray.annotate.full import full_table_values, state_counts
 from rat_ray.annotate.labels import AnnotateWorker, LabelSettings, judge_columns
 from rat_ray.errors import InputError
+from rat_ray.model import read_labels
 from tests.helpers import MemoryInput
 
 TRUSTED = {"r": ["evidence"], "a": ["phrase"], "t": ["match"]}
@@ -143,6 +146,11 @@ def test_first_trusted_source_with_a_label_wins() -> None:
         ({"rules": ["t@match", "t@match"]}, "is there twice"),
         ({"resolve": "median"}, "labels.resolve='median'"),
         ({"trusted": {"t": ["people"]}}, "give labels.people"),
+        ({"rules": ["t@people"], "options": {"t@people": {"kind": "match"}}}, "taken for labels of people"),
+        ({"rules": ["t@people.x"], "options": {"t@people.x": {"kind": "match"}}}, "labels.rules: 't@people.x'"),
+        ({"judges": ["t@people"]}, "judge.name: 't@people'"),
+        ({"rules": ["t@a,b"], "options": {"t@a,b": {"kind": "match"}}}, "'t@a,b': give a name of letters"),
+        ({"rules": ["t@"], "options": {"t@": {"kind": "match"}}}, "'t@': give a name of letters"),
     ],
 )
 def test_bad_settings_are_refused(change: dict[str, object], words: str) -> None:
@@ -222,6 +230,18 @@ def test_peoples_labels_are_tied_to_what_was_judged_and_come_first() -> None:
     named = table.schema.metadata[tables.TRUSTED].decode().split(",")
     assert {"t@people", "t@people.anna", "t@people.bob"} <= set(named), "so that no later fit takes them for judges"
     assert "t@match" not in named
+
+
+def test_one_annotators_labels_are_no_judge_of_a_later_fit_even_where_people_are(tmp_path: Path) -> None:
+    """They are in the people's column already, and would count twice."""
+    item = annotate(SETTINGS).to_pylist()[1]["t_item"]
+    given = people(("t", item, 1, "anna"), ("t", item, 1, "bob"))
+    settings = dataclasses.replace(SETTINGS, trusted=TRUSTED).with_people({"t"}, ["anna", "bob"])
+    rows = make_rows()
+    pq.write_table(worker_of(settings, rows, given)(rows), tmp_path / "annotations.parquet")
+    read = read_labels(tmp_path / "annotations.parquet")
+    assert "t@people" in read.judges
+    assert read.judges == judge_columns(settings.trusted, settings.sources)
 
 
 def test_people_are_no_judges_in_parts_where_any_part_of_theirs_is_trusted() -> None:

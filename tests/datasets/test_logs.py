@@ -305,6 +305,20 @@ def test_accepted_answers_come_in_many_forms(tmp_path: Path, value: object, expe
     assert one(tmp_path, ground_truth=value).questions()["answers"].to_pylist() == [expected]
 
 
+@pytest.mark.parametrize("value", ["0", "0.0", "no", "NaN", "N/A", "{}", "None", "false", 0, {}, []])
+def test_what_tools_write_where_nothing_failed_is_no_error(tmp_path: Path, value: object) -> None:
+    assert [row["error"] for row in answers(one(tmp_path, error=value))] == [None]
+
+
+def test_a_number_of_tokens_that_cannot_be_meant_is_missing(tmp_path: Path) -> None:
+    assert answers(one(tmp_path, prompt_tokens="9" * 5000, output_tokens="²"))[0]["prompt_tokens"] is None
+
+
+@pytest.mark.parametrize("value", ["", "  ", None])
+def test_a_blank_text_in_place_of_contexts_says_nothing(tmp_path: Path, value: object) -> None:
+    assert used(one(tmp_path, contexts=value)) == [None]
+
+
 def test_tokens_and_the_reason_to_stop_are_kept(tmp_path: Path) -> None:
     usage = {"prompt_tokens": 120, "completion_tokens": 7.0, "total_tokens": 127}
     row = answers(one(tmp_path, usage=usage, finish_reason="stop"))[0]
@@ -336,6 +350,16 @@ def test_one_id_with_several_texts_becomes_several_ids(tmp_path: Path) -> None:
     assert source.num_passages == 2
     assert next(iter(texts(source))) == "d"
     assert source.notes["passages with an id that another text has too (given ids of their own)"] == 1
+
+
+@pytest.mark.parametrize("forged_first", [True, False])
+def test_an_id_that_is_made_of_another_text_is_not_that_texts(tmp_path: Path, forged_first: bool) -> None:
+    [made] = texts(datasets.load(write(tmp_path, [{**ROWS[1]}])))
+    forged = {**ROWS[0], "contexts": [{"id": made, "text": "gamma"}]}
+    rows = [forged, ROWS[1], forged] if forged_first else [ROWS[1], forged, ROWS[1]]
+    source = datasets.load(write(tmp_path, rows))
+    assert used(source) == ([["gamma"], ["beta"], ["gamma"]] if forged_first else [["beta"], ["gamma"], ["beta"]])
+    assert len(texts(source)) == source.num_passages == 2
 
 
 def test_ids_in_a_column_beside_the_contexts(tmp_path: Path) -> None:

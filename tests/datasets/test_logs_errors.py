@@ -151,6 +151,19 @@ def test_a_log_without_any_answer_is_refused(tmp_path: Path) -> None:
     refused(write(tmp_path, {**GOOD, "answer": None}), "no row has an answer", "dataset.fields.answer")
 
 
+def test_a_log_in_which_every_row_failed_says_why(tmp_path: Path) -> None:
+    settings = write(tmp_path, *[{**GOOD, "error": "E42"}] * 2)
+    refused(settings, "no row has an answer", "'E42'", "dataset.fields.answer", "dataset.fields.error=-")
+
+
+def test_an_id_that_was_made_for_another_row_is_refused(tmp_path: Path) -> None:
+    made = datasets.load(write(tmp_path, GOOD)).questions()["question_id"][0].as_py()
+    other = {**GOOD, "question": "other?", "id": made}
+    refused(write(tmp_path, GOOD, other), "log.jsonl:2", made, "dataset.fields.question_id=-")
+    ids = datasets.load(write(tmp_path, other, GOOD)).questions()["question_id"].to_pylist()
+    assert ids == [made, f"{made}-2"]
+
+
 def test_evidence_that_no_passage_meets_is_refused(tmp_path: Path) -> None:
     contexts = [{"id": "p1", "text": "alpha"}]
     rows = [{"question": f"{i}?", "answer": "a", "contexts": contexts, "evidence": [f"x{i}"]} for i in range(5)]
@@ -175,6 +188,7 @@ def test_an_unknown_system_is_told_with_those_that_are_there(tmp_path: Path) -> 
         ("{}/*.csv", ["no file matches"]),
         ("{}/empty", ["holds no file named *.jsonl"]),
         (["{}/log.jsonl", "{}/log.jsonl"], ["is named twice"]),
+        ("s3://bucket/log.jsonl", ["dataset.path=s3://bucket/log.jsonl", "copy it to this machine"]),
     ],
 )
 def test_files_that_are_not_there_are_told(tmp_path: Path, path: str | list[str], parts: list[str]) -> None:
@@ -198,6 +212,9 @@ def test_files_that_are_not_there_are_told(tmp_path: Path, path: str | list[str]
         ("a.parquet", b"PAR1 and nothing more", ["a.parquet", "cannot be read"]),
         ("a.jsonl.gz", gzip.compress(b'{"question": "q?", "answer": "a"}\n' * 999)[:40], ["break off or are damaged"]),
         ("a.csv.gz", gzip.compress(b"question,answer\n" + b"q?,a\n" * 99999)[:200], ["break off or are damaged"]),
+        ("a.csv", b"question,answer\n", ["no row could be read, there is none after the header"]),
+        ("a.csv", "question;answer\nq;a\n".encode("utf-16"), ["is UTF-16", "CSV UTF-8"]),
+        ("a.xlsx", b"PK\x03\x04" + b"x" * 99, ["a workbook", "save it as CSV"]),
     ],
 )
 def test_a_damaged_file_is_told(tmp_path: Path, name: str, data: bytes, parts: list[str]) -> None:

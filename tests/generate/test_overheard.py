@@ -66,4 +66,6 @@ def test_how_an_error_is_known(line: str, error: str, capfd: pytest.CaptureFixtu
         os.write(2, f"{line}\nand more\n".encode())
     _until(lambda: "and more" in overheard._lines)
     assert overheard.last_error() == error
+    overheard.forget()
+    assert overheard.last_error() == ""
     capfd.readouterr()

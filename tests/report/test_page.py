@@ -179,6 +179,13 @@ def test_a_prior_is_marked_in_the_tables_and_explained() -> None:
     assert "prior only or bounded" in page.text  # the plot's legend
 
 
+def test_a_judges_rates_are_explained_where_no_label_tells_them() -> None:
+    changes = {name: {"identified": "prior only"} for name in ("tpr[t@local]", "fpr[t@local]")}
+    page = Reader(render(replace(full_report(), summary=summary(changes=changes))))
+    assert ".88 [.78, .98]°" in [cell for row in page.rows for cell in row]
+    assert page.text.count("° prior only") == 1, "below the judges, and not below results that are all known"
+
+
 def test_bounds_are_marked_and_told() -> None:
     changes = {"p_g": {"identified": "bounded", "low": 0.21, "high": 0.83}}
     page = Reader(render(replace(full_report(), summary=summary(changes=changes))))

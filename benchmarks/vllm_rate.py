@@ -1,6 +1,6 @@
 """vLLM through the generation stage's worker against a bare `LLM.generate` and `ray.data.llm`, on the same prompts.
 
-    PYTHONPATH=. python benchmarks/vllm.py MODEL [--questions 60] [--rounds 3] [--range-rows 16] [--memory 0.2] [--ray]
+    PYTHONPATH=. python benchmarks/vllm_rate.py MODEL [--questions 60] [--rounds 3] [--range-rows 16] [--memory 0.2]
 
 MODEL: a folder or a hub name of a base model. The prompts are the demo's questions with their BM25 passages. Each way
 is a process of its own with the same engine arguments, loaded once, with a share --memory of the GPU (or machine) each;
@@ -24,7 +24,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import psutil
 
 from benchmarks.demo_rows import demo_rows, opened, prompts_of, with_prompts
 from rat_ray.generate import close_engines
@@ -99,6 +101,7 @@ def by_ray_data(given: argparse.Namespace) -> float:
         concurrency=1,
         chat_template_stage=False,
         max_concurrent_batches=1,
+        log_engine_metrics=False,
         placement_group_config=None if torch.cuda.is_available() else {"bundles": [{"CPU": 1}]},
     )
     processor = build_processor(config, preprocess=lambda row: {"prompt": row["prompt"], "sampling_params": params})
@@ -117,6 +120,11 @@ def engine_arguments(given: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(args, name) for name in names}
 
 
+class Spent(NamedTuple):
+    wall: float
+    cpu: float
+
+
 class Way:
     """One way in a process of its own, loaded once, that runs a round when it is told to."""
 
@@ -128,11 +136,19 @@ class Way:
         )
         assert self._answer() == READY
 
-    def once(self) -> float:
+    def once(self) -> Spent:
         assert self._process.stdin is not None
+        before = self._cpu()
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
-        return float(self._answer())
+        wall = float(self._answer())
+        return Spent(wall, self._cpu() - before)
+
+    def _cpu(self) -> float:
+        """CPU seconds so far, of its engine's processes too."""
+        top = psutil.Process(self._process.pid)
+        times = [process.cpu_times() for process in (top, *top.children(recursive=True))]
+        return float(sum(one.user + one.system for one in times))
 
     def end(self) -> None:
         assert self._process.stdin is not None
@@ -178,21 +194,24 @@ def main() -> None:
     ways = {"ours": Way("ours")}  # first: it writes the prompts
     ways["bare"] = Way("bare")
     count = len(json.loads(Path(given.prompts).read_text()))
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    spent: dict[str, list[Spent]] = {name: [] for name in ways}
     for number in range(given.rounds):
         for name in list(ways) if number % 2 == 0 else list(ways)[::-1]:
-            seconds[name].append(ways[name].once())
-            print(f"round {number + 1}, {name}: {count / seconds[name][-1]:.2f} rows/s", flush=True)
+            spent[name].append(ways[name].once())
+            one = spent[name][-1]
+            print(f"round {number + 1}, {name}: {count / one.wall:.2f} rows/s, {one.cpu:.1f} CPU s", flush=True)
     for way in ways.values():
         way.end()
+    wall = {name: statistics.median(one.wall for one in rounds) for name, rounds in spent.items()}
+    cpu = {name: statistics.median(one.cpu for one in rounds) for name, rounds in spent.items()}
     third = ray_seconds(given)
     if third is not None:
-        seconds["ray"] = [third]
+        wall["ray.data.llm"] = third
     Path(given.prompts).unlink()
-    rates = {name: count / statistics.median(values) for name, values in seconds.items()}
-    best = max(rate for name, rate in rates.items() if name != "ours")
-    print(f"{count} prompts: " + ", ".join(f"{name} {rate:.2f} rows/s" for name, rate in rates.items()))
-    print(f"ratio of ours to the better of the others: {rates['ours'] / best:.3f} (bar {BAR})")
+    best = min(seconds for name, seconds in wall.items() if name != "ours")
+    print(f"{count} prompts: " + ", ".join(f"{name} {count / seconds:.2f} rows/s" for name, seconds in wall.items()))
+    print(f"ours to the better of the others: {best / wall['ours']:.3f} (bar {BAR})")
+    print(f"ours to the bare engine, by CPU seconds of all processes: {cpu['bare'] / cpu['ours']:.3f}")
     return None
 
 
