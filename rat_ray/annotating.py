@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -111,6 +112,8 @@ class AnnotateSettings:
         if self.people is None:
             raise InputError("people: must be given, for example people=people.parquet: the file that keeps the labels")
         check_written(self.people)
+        if os.path.normpath(self.people) in map(os.path.normpath, self.files):
+            raise InputError(f"people={self.people}: is one of files=, and would be written over; give another file")
 
 
 SETTINGS = AnnotateSettings

@@ -85,7 +85,7 @@ class Pipeline:
     """One job: its graph, its checks, and its results once the graph was run."""
 
     def __init__(self, plan: Plan, sources: Sources) -> None:
-        """Declares the graph. Raises InputError for settings that do not go together."""
+        """Declares the graph. Raises InputError for settings that do not go together, or a bad prompt."""
         self.plan = plan
         self.job = plan.job
         self.graph = Graph()
@@ -93,6 +93,7 @@ class Pipeline:
         self.results = Results()
         self._sources = sources
         self._nodes: EvaluationNodes = declare(self.graph, plan, sources)
+        first_prompts(plan.generators, plan.judges, ())  # a bad template is known before any work
 
     @property
     def place(self) -> tuple[Any, ...]:

@@ -485,16 +485,21 @@ def test_one_annotator_however_a_file_system_spells_the_name_and_comments_are_ad
     item = sheet(sheets / "sheets" / "items.csv")[0]["item"]
     head = "item,variable,label,comment\n"
     given = ["run=run", "people=people.parquet"]
-    for name, comment in (
-        ("Jos\u00e9.csv", ""),
-        ("Jose\u0301.csv", "odd"),
-        ("Jos\u00e9.csv", "very"),
-        ("Jos\u00e9.csv", "odd"),
-    ):
+    composed, parted = "Jos\u00e9.csv", "Jose\u0301.csv"
+    for name, comment in ((composed, ""), (parted, "odd"), (composed, "very"), (composed, "odd")):
         (sheets / name).write_text(f"{head}{item},r,1,{comment}\n")
-        do("import", *given, f"files='{name}'", cwd=sheets)
+        do("import", *given, f"files=['{name}']", cwd=sheets)
     [row] = pq.read_table(sheets / "people.parquet").to_pylist()
     assert (row["annotator"], row["label"], row["comment"]) == ("Jos\u00e9", 1, "odd\nvery")
+
+
+@pytest.mark.parametrize("name", ["items.csv", "items.jsonl"])
+def test_a_sheet_of_items_is_not_written_over_with_labels(sheets: Path, name: str) -> None:
+    fill(sheets / "sheets" / "items.csv", sheets / "anna.csv", ["1"])
+    before = (sheets / "sheets" / name).read_bytes()
+    said = refused("import", "run=run", "files=anna.csv", f"people=sheets/{name}", cwd=sheets)
+    assert "holds items to label, which would be written over" in said
+    assert (sheets / "sheets" / name).read_bytes() == before
 
 
 def test_a_question_in_a_lossy_code_page_is_still_the_question(tmp_path: Path) -> None:
@@ -574,6 +579,7 @@ def test_a_killed_import_leaves_the_old_labels(sheets: Path, monkeypatch: pytest
         (["import", "run=run", "people=p.parquet"], "files: must be given"),
         (["import", "run=run", "files=a.csv"], "people: must be given"),
         (["import", "run=run", "files=a.csv", "people=p.xlsx"], "ends in .parquet, .csv, .jsonl"),
+        (["import", "run=run", "files=[a.csv,./p.csv]", "people=p.csv"], "people=p.csv: is one of files="),
         (["import", "run=run", "files=a.xlsx", "people=p.csv"], "files: a.xlsx ends in none of"),
         (["import", "run=run", "files=a.csv", "people=p.csv"], "a.csv: cannot be read (it is not there)"),
         (["import", "run=run", "files=a.csv", "people=p.csv", "resolve=majorty"], "did you mean 'majority'"),

@@ -195,6 +195,35 @@ def test_more_judges_stand_beside_the_first(tmp_path: Path) -> None:
     assert "did you mean 'gpt_4o_mini'" in said
 
 
+def test_rules_of_one_kind_stand_side_by_side(tmp_path: Path) -> None:
+    """Evidence by passage and by page, and an accepted answer in the context, each a column; the trusted one fills r."""
+    texts = [
+        {"id": "d1", "title": "Danube", "text": "The Danube begins in the Black Forest."},
+        {"id": "d2", "title": "Danube", "text": "It ends in the Black Sea."},
+        {"id": "v1", "title": "Volga", "text": "The Volga flows into the Caspian Sea."},
+    ]
+    asked = {"question": "Where does the Danube end?", "reference": "Black Sea", "evidence": ["d2"]}
+    given = [(["d1"], 0, 1, 0), (["d2", "v1"], 1, 1, 1), (["v1"], 0, 0, 0)]  # ids, by passage, by page, by the answer
+    lines = [
+        asked | {"id": f"q{i}", "contexts": [one for one in texts if one["id"] in ids], "response": "In the Black Sea"}
+        for i, (ids, *_) in enumerate(given)
+    ]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    rules = "labels.rules=[r@evidence,r@page,r@answer_in_context,a@phrase,t@match,t@exact]"
+    settings = ["dataset=logs", "dataset.path=log.jsonl", *QUICK, rules, "labels.trusted.r=[page]", "out=out"]
+    succeed("evaluate", *settings, cwd=tmp_path)
+    [table] = read_partitions(tmp_path / "out" / "annotations").values()
+    for row, (_, passage, page, said) in zip(table.to_pylist(), given, strict=True):
+        assert (row["r@evidence"], row["r@page"], row["r@answer_in_context"]) == (passage, page, said)
+        assert (row["r"], row["r_source"]) == (page, "r@page")
+        assert (row["t@match"], row["t@exact"]) == (1, 0)
+        assert row["rule:t@match"]
+        assert 0 < row["score:t@exact"] < 1 or row["score:t@exact"] == 0
+    summary = pq.read_table(tmp_path / "out" / "summary.parquet")
+    judges = {name for name in summary["quantity"].to_pylist() if name.startswith("tpr[")}
+    assert judges == {"tpr[r@evidence]", "tpr[r@answer_in_context]", "tpr[t@exact]"}
+
+
 def test_tokens_and_costs_are_counted_once_for_every_table() -> None:
     from rat_ray.export_answers import usage_notes
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from rat_ray.annotate.folding import folded, listed, padded, without_articles, word_list
 from rat_ray.annotate.golds import Form, Gold, bare_signs
-from rat_ray.annotate.numbers import has_digit, has_number_word, number_words
+from rat_ray.annotate.numbers import has_digit, has_number_word, is_number, number_words
 from rat_ray.annotate.rules import Label
 from rat_ray.annotate.yes_no import yes_no
 
@@ -54,6 +54,11 @@ class Said:
             return self.plain
         words = tuple(number_words(self.level))
         return Form(padded(words), words)
+
+    @cached_property
+    def number_places(self) -> tuple[int, ...]:
+        """Where in the words of `numeric` the numbers are."""
+        return tuple(at for at, word in enumerate(self.numeric.words) if is_number(word))
 
 
 def agreement(said: Said, gold: Gold, at_least: float = AGREES_FROM) -> Label:

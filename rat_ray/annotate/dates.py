@@ -34,7 +34,8 @@ _AFTER_DAY: Final = frozenset(listed("in at when and to of on as by for or until
 _PARTS: Final = re.compile(r"[./-]")
 _MONTH: Final = "|".join((*MONTHS, MARS))
 _EAST_ASIAN: Final = re.compile(r"(\d{4}) ?\u5e74 ?(\d{1,2}) ?\u6708 ?(\d{1,2}) ?\u65e5")
-_NO_BLANK: Final = re.compile(rf"(?<=[a-z.] )(\d{{1,2}}),(?=\d{{4}}(?!\d))|(?<!\d)(\d{{1,2}})-({_MONTH})\.?-(?=\d)")
+# Begins with a digit, to be found fast.
+_NO_BLANK: Final = re.compile(rf"\d{{1,2}}(?:,(?=[12]\d{{3}}(?!\d))|-({_MONTH})\.?-(?=\d))")
 
 
 def date_of(text: str) -> list[str]:
@@ -60,11 +61,16 @@ def east_asian_dates(text: str) -> str:
 
 def split_dates(text: str) -> str:
     """With blanks where dates are written without: July 20,1969 and 20-Jul-1969."""
-    return _NO_BLANK.sub(_split, text)
+    return _NO_BLANK.sub(_split, text) if "-" in text or ",1" in text or ",2" in text else text
 
 
 def _split(match: re.Match[str]) -> str:
-    return f"{match[1]} , " if match[1] else f"{match[2]} {match[3]} "
+    before = match.string[max(0, match.start() - 2) : match.start()]
+    if match[1] and not before[-1:].isdecimal():
+        return match[0].replace("-", " ")
+    if before[1:] == " " and (before[0].isalpha() or before[0] == "."):
+        return match[0].replace(",", " , ")
+    return match[0]
 
 
 def in_day_order(tokens: list[str]) -> list[str]:

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 
 from rat_ray.annotate.dates import MONTHS, is_year
 from rat_ray.annotate.folding import ARTICLES, folded, listed, padded, without_articles, word_list
-from rat_ray.annotate.numbers import UNITS, has_digit, has_number_word, is_number, number_words
+from rat_ray.annotate.numbers import has_digit, has_number_word, is_number, number_words
+from rat_ray.annotate.units import UNITS
 from rat_ray.annotate.yes_no import gold_yes_no
 
 _IN_BRACKETS: Final = re.compile(r"\s*[(\[]([^()\[\]]*)[)\]]\s*")
@@ -97,7 +98,7 @@ def _gold(text: str, level: str, words: list[str]) -> Gold:
 def bare_signs(level: str) -> str:
     """A folded text that may be nothing but a sign, without blanks, quotes and the stop after it."""
     bare = level.strip(_AROUND_SIGNS)
-    return bare.rstrip(_AROUND_SIGNS + ".!?") or bare
+    return bare.rstrip(_AROUND_SIGNS + ".!?") or bare or level.strip()
 
 
 def _form(words: list[str]) -> Form:

@@ -216,9 +216,9 @@ def _is_near(said: Said, gold: Gold, tolerance: Decimal) -> bool:
     at = next(i for i, word in enumerate(wanted) if is_number(word))
     value, unit = _decimal(wanted[at]), () if gold.bare else wanted[at + 1 :]
     words = said.numeric.words
-    for i, word in enumerate(words):
-        if is_number(word) and words[i + 1 : i + 1 + len(unit)] == unit:
-            other = _decimal(word)
+    for i in said.number_places:
+        if words[i + 1 : i + 1 + len(unit)] == unit:
+            other = _decimal(words[i])
             if value is not None and other is not None and abs(other - value) <= tolerance * abs(value):
                 return True
     return False

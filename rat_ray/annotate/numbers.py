@@ -9,6 +9,7 @@ from typing import Final
 
 from rat_ray.annotate.dates import MONTHS, date_of, east_asian_dates, in_day_order, split_dates
 from rat_ray.annotate.folding import ARTICLES, listed, spaced, without_articles, without_initial_dots
+from rat_ray.annotate.units import CODES, CURRENCIES, MONEY_ENDS, UNITS
 
 _SMALL: Final = {
     word: value
@@ -22,7 +23,14 @@ _SMALL: Final = {
 _TENS: Final = {
     word: 10 * (2 + i) for i, word in enumerate(listed("twenty thirty forty fifty sixty seventy eighty ninety"))
 }
-_SCALES: Final = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
+_SCALES: Final = {
+    "hundred": 10**2,
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+    "dozen": 12,
+}
 _LARGEST_SCALE: Final = 10**18  # "million million"; who goes on counts nothing
 _PLURAL_SCALES: Final = {"millions": 10**6, "billions": 10**9, "bn": 10**9, "mn": 10**6}
 _ORDINAL_SMALL: Final = {
@@ -45,41 +53,6 @@ _ORDINALS: Final = _ORDINAL_SMALL | _ORDINAL_TENS
 _BEFORE_PRONOUN: Final = frozenset(listed("no any every some each this that these which only another the loved young"))
 _AFTER_PRONOUN: Final = frozenset(listed("of another who or can must should would may might day"))
 
-_UNIT_NAMES: Final = {
-    "percent": "% percent percents pct prozent",
-    "degree": "degrees degree \u00b0",
-    "km": "kilometres kilometers kilometre kilometer kms km",
-    "m": "metres meters metre meter m",
-    "cm": "centimetres centimeters centimetre centimeter cm",
-    "mm": "millimetres millimeters millimetre millimeter mm",
-    "mile": "miles mile mi",
-    "ft": "feet foot ft",
-    "inch": "inches inch",
-    "kg": "kilograms kilogram kilogrammes kilos kilo kgs kg",
-    "gram": "grams gram grammes",
-    "tonne": "tonnes tonne",
-    "ton": "tons ton",
-    "litre": "litres liters litre liter",
-    "pound": "pounds pound lbs lb",
-    "dollar": "dollars dollar usd",
-    "euro": "euros euro eur",
-    "yen": "yen",
-    "rupee": "rupees rupee",
-    "cent": "cents cent",
-    "year": "years year yrs yr",
-    "month": "months month",
-    "week": "weeks week",
-    "day": "days day",
-    "hour": "hours hour hrs hr",
-    "minute": "minutes minute mins",
-    "second": "seconds secs",
-    "kmh": "kmh",
-    "mph": "mph",
-}
-UNITS: Final = {name: unit for unit, names in _UNIT_NAMES.items() for name in names.split()}
-_CURRENCIES: Final = {"$": "dollar", "\u20ac": "euro", "\u00a3": "pound", "\u00a5": "yen", "\u20b9": "rupee"}
-_CODES: Final = {"usd": "dollar", "eur": "euro", "gbp": "pound", "jpy": "yen", "inr": "rupee"}
-_MONEY_ENDS: Final = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion"}  # $2.5b
 _ATTACHED: Final = {"in": "inch", "am": "am", "pm": "pm", "bc": "bc", "bce": "bc", "ad": "ad", "k": "k", "c": "c"}
 _ORDINAL_ENDS: Final = frozenset(("st", "nd", "rd", "th"))
 _TO: Final = frozenset(("to", "until", "till", "through", "thru", "bis"))
@@ -96,6 +69,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
+_SHARE_BEGINS: Final = ("and", "point")
 _MOST_DECIMALS: Final = 12
 _MARGIN: Final = 3  # words beside a number that it may be read with
 _DIGIT: Final = re.compile(r"\d")
@@ -120,7 +94,7 @@ def has_number_word(words: Sequence[str]) -> bool:
 
 def is_number(token: str) -> bool:
     """Whether a token of `number_words` is a number."""
-    return _NUMBER.fullmatch(token) is not None
+    return token.isdecimal() or _NUMBER.fullmatch(token) is not None
 
 
 def number_words(text: str) -> list[str]:
@@ -158,8 +132,10 @@ def number_words(text: str) -> list[str]:
             tokens += date_of(match[0])
         else:
             number, end = _digits(match["number"]), match["end"]
-            money = tokens and tokens[-1] in _CURRENCIES and end in _MONEY_ENDS
-            tokens += [number, _MONEY_ENDS[end]] if money else _with_end(number, end)
+            if end and tokens and tokens[-1] in CURRENCIES and end in MONEY_ENDS:
+                tokens += [number, MONEY_ENDS[end]]
+            else:
+                tokens += _with_end(number, end)
     return in_day_order(out + _joined(tokens))
 
 
@@ -218,7 +194,8 @@ def _joined(tokens: Sequence[str]) -> list[str]:
             value, at = _spelled(tokens, at)
         if value is not None:
             if is_number(value):
-                value, at = _with_share(value, tokens, at)
+                if at < count and tokens[at] in _SHARE_BEGINS:
+                    value, at = _with_share(value, tokens, at)
                 value, at = _scaled(value, tokens, at)
                 at = _append_number(out, value, tokens, at, currency)
             else:
@@ -226,7 +203,7 @@ def _joined(tokens: Sequence[str]) -> list[str]:
             currency = None
             continue
         at += 1
-        currency = _CURRENCIES.get(token)
+        currency = CURRENCIES.get(token)
         if currency is not None:
             if out and out[-1] == "us":
                 out.pop()
@@ -235,8 +212,8 @@ def _joined(tokens: Sequence[str]) -> list[str]:
                 out.append("to" if token == "-" or _season(out[-1], tokens[at]) else "/")
         elif token in ARTICLES or token in "%\u00b0":
             continue
-        elif token in _CODES and at < count and tokens[at][0].isdecimal():
-            currency = _CODES[token]
+        elif token in CODES and at < count and tokens[at][0].isdecimal():
+            currency = CODES[token]
         elif token in ("minus", "negative") and at < count and is_number(tokens[at]):
             value, at = _scaled(f"-{tokens[at]}", tokens, at + 1)
             at = _append_number(out, value, tokens, at, None)
@@ -271,8 +248,8 @@ def _append_number(out: list[str], value: str, tokens: Sequence[str], at: int, c
     if following == "per" and _next(tokens, at) == "cent":
         out.append("percent")
         return at + 2
-    if following in _CURRENCIES:
-        out.append(_CURRENCIES[following])
+    if following in CURRENCIES:
+        out.append(CURRENCIES[following])
         return at + 1
     if following == "-" and _next(tokens, at) in UNITS and not _next(tokens, at)[0].isdecimal():
         at, following = at + 1, tokens[at + 1]  # a 90-minute film
@@ -316,7 +293,11 @@ def _ranged(out: list[str], value: str) -> str:
 def _scaled(value: str, tokens: Sequence[str], at: int) -> tuple[str, int]:
     """10 million; returns the number and where to go on."""
     factor = 1
-    while factor < _LARGEST_SCALE and at < len(tokens) and (scale := _SCALES.get(tokens[at]) or _PLURAL_SCALES.get(tokens[at])):
+    while (
+        factor < _LARGEST_SCALE
+        and at < len(tokens)
+        and (scale := _SCALES.get(tokens[at]) or _PLURAL_SCALES.get(tokens[at]))
+    ):
         factor, at = factor * scale, at + 1
     if factor == 1 or value.count(".") > 1 or "," in value:
         return value, at
@@ -329,7 +310,7 @@ def _with_share(value: str, tokens: Sequence[str], at: int) -> tuple[str, int]:
         return value, at
     if list(tokens[at : at + 3]) == ["and", "a", "half"]:
         return f"{value}.5", at + 3
-    if at >= len(tokens) or tokens[at] != "point":
+    if tokens[at] != "point":
         return value, at
     end = at + 1
     while end < len(tokens) and end - at <= _MOST_DECIMALS and _SMALL.get(tokens[end], 10) < 10:

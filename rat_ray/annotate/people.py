@@ -5,6 +5,7 @@ A judgement is tied to what was judged (`annotate.items`), not to a run. "unsure
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from rat_ray import tables
+from rat_ray.annotate.people_cells import SIGN
 from rat_ray.annotate.people_files import PeopleFile, Row, read_file
 from rat_ray.errors import InputError, did_you_mean
 
@@ -24,6 +26,7 @@ RESOLVE: Final = ("majority", "unanimous", "first", "latest")
 _ONE = frozenset(["1", "yes", "y", "true", "ja", "oui", "sí", "si", "sì", "wahr", "vrai", "vero", "verdadero"])
 _ZERO = frozenset(["0", "no", "n", "false", "nein", "non", "falsch", "faux", "falso"])
 _UNSURE = frozenset(["unsure", "?", "skip", "skipped"])
+_DECIMALS = re.compile(r"(?<=[0-9])[.,]0+$")
 _BLANK = frozenset(["", "null", "nan", "na", "n/a"])
 
 
@@ -60,9 +63,9 @@ class Joined(NamedTuple):
 def read_people(paths: Sequence[str], read: Callable[[str], PeopleFile] = read_file) -> pa.Table:
     """The judgements of files of labels (CSV, TSV, JSONL, Parquet, Label Studio's JSON), with the schema tables.PEOPLE.
 
-    read: how a file is read, by its path. Blank labels are left out, equal ones of an annotator count once. An annotator that no column names is called as
-    the file is. Raises InputError, with file, row, column and value, for whatever is not as it should be, and for two
-    different labels of one annotator for one item.
+    read: how a file is read, by its path. Blank labels are left out, equal ones of an annotator count once. An
+    annotator that no column names is called as the file is. Raises InputError, with file, row, column and value, for
+    whatever is not as it should be, and for two different labels of one annotator for one item.
     """
     found = (one for path in paths for one in judgements(read(path)))
     return people_table(join(one for one in found if one.answered).judgements.values())
@@ -102,8 +105,8 @@ def label_text(label: int | None) -> str:
 
 
 def parse_label(text: str) -> tuple[bool, int | None] | None:
-    """Whether something was said, and what; None for what is no label. `1.0` and `1,0` are a spreadsheet's 1."""
-    word = text.strip().casefold().removesuffix(".0").removesuffix(",0")
+    """Whether something was said, and what; None for what is no label. `1.0` and `1,00` are a spreadsheet's 1."""
+    word = _DECIMALS.sub("", text.strip().casefold())
     if word in _BLANK:
         return False, None
     if word in _UNSURE:
@@ -116,7 +119,7 @@ def _judgement(row: Row, annotator: str) -> Judgement:
     variable = cells.get("variable", "").strip().lower()
     if variable not in VARIABLES:
         raise InputError(f"{row.place}: variable is {variable!r}; give r, a or t")
-    item = cells.get("item", "").strip()
+    item = cells.get("item", "").strip().lstrip(SIGN)  # no item begins with one
     if not item:
         raise InputError(f"{row.place}: item is blank; it names what was judged, leave it as it was exported")
     said = parse_label(cells.get("label", ""))
@@ -147,9 +150,9 @@ def _time(text: str | None) -> str | None:
 def _moment(text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text or "")
-    except ValueError:
+        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):  # before the year 1 or after 9999 in UTC
         return None
-    return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
 
 
 class PeopleLabels:

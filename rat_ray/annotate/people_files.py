@@ -266,7 +266,9 @@ def _plain(task: Any) -> Any:
 
 def _annotation(place: str, one: Mapping[str, Any]) -> dict[str, Any]:
     cells = {"annotator": _who(one.get("completed_by")), "time": one.get("updated_at") or one.get("created_at")}
-    for result in one.get("result") or []:
+    results = one.get("result") or []
+    parts: list[Any] = results if isinstance(results, list) else [results]
+    for result in parts:
         value = result.get("value") if isinstance(result, dict) else None
         if not isinstance(value, dict):
             raise InputError(f"{place}: a result without a value; export the project as JSON")

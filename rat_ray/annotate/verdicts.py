@@ -12,8 +12,8 @@ json: the output is one JSON object, alone or in one code fence, with the key `v
 Words are yes, no, true, false, for T also correct, incorrect: compared whole, after Unicode normalisation.
 An output that was cut by its limit is no verdict in the forms line and json; in word only if its first word may go on.
 Reasoning is taken off before: one block at the beginning, or all up to a closing tag alone on its line, as some chat
-templates write the opening one. Any other such tag, or a channel that does not begin the output, may be quoted from what
-was judged: in word, that is no verdict. So is, in word, output with reasoning that was cut by its limit.
+templates write the opening one. Any other such tag, or a channel that does not begin the output, may be quoted from
+what was judged: in word, that is no verdict, nor is output with reasoning that was cut by its limit.
 """
 
 from __future__ import annotations

@@ -176,8 +176,7 @@ class _Log:
             said = next(error for error in held["error"].to_pylist() if error is not None)
             raise InputError(
                 f"dataset {settings.name}: no row has an answer (the first failed with {said!r:.80}); set "
-                "dataset.fields.answer to the column with what the system said, or dataset.fields.error=- if the column "
-                "for errors is none"
+                "dataset.fields.answer to what the system said, or dataset.fields.error=- if that column holds none"
             )
         self._evidence.check(settings.name)
         several = self._passages.ids.several

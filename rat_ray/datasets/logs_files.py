@@ -116,6 +116,7 @@ def _parquet(path: Path, columns: Columns) -> Iterator[tuple[Place, dict[str, ob
     number = 0
     try:
         with pq.ParquetFile(path) as file:
+            _check_header(shown(path), file.schema_arrow.names)
             wanted = columns.wanted(file.schema_arrow.names)
             # A file without any of the columns is read for its error, which lists them.
             for batch in file.iter_batches(batch_size=_BATCH, columns=wanted or None):
@@ -136,7 +137,7 @@ def _delimited(path: Path, delimiter: str, broken: Broken) -> Iterator[tuple[Pla
             first = file.readline()
             rows = csv.reader(_again(first, file), delimiter=delimiter or _delimiter(first), strict=True)
             header = [name.strip() for name in next_row(rows, _LONGEST) or []]
-            _check_header(path, header)
+            _check_header(str(Place(path, 1)), header)
             line = rows.line_num + 1
             while (cells := next_row(rows, _LONGEST)) is not None:
                 place, line = Place(path, line), rows.line_num + 1
@@ -168,10 +169,10 @@ def _delimiter(header: str) -> str:
     return max(",;\t", key=header.count)
 
 
-def _check_header(path: Path, header: list[str]) -> None:
+def _check_header(where: str, header: list[str]) -> None:
     doubled = sorted({name for name in header if name and header.count(name) > 1})
     if doubled:
-        raise InputError(f"{Place(path, 1)}: the header names the column {doubled[0]!r} twice; rename one")
+        raise InputError(f"{where}: the header names the column {doubled[0]!r} twice; rename one")
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:

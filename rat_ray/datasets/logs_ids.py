@@ -47,7 +47,7 @@ class QuestionIds:
         if self._is_made(row.question_id):
             raise RowError(
                 row.place,
-                f"the question id {row.question_id!r} was made of the content of an earlier row that has none; ids must "
+                f"the question id {row.question_id!r} was made of the content of an earlier row without one; ids must "
                 "be unique. Give every row one, or set dataset.fields.question_id=- to have all of them made",
             )
         if not self._paths or self._paths[-1] != row.place.path:

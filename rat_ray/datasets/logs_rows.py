@@ -16,6 +16,8 @@ from rat_ray.datasets.reading import Place, RowError, clean_id, shown
 from rat_ray.errors import InputError, did_you_mean
 
 NO_ANSWER: Final = "no answer in the log"
+# What pandas and databases write as a text where nobody knows; "None" may well be an answer.
+_NOT_KNOWN: Final = frozenset(("nan", "NaN", "null", "NULL", "<NA>", "#N/A"))
 OTHER_SYSTEM: Final = "of another system"
 # What tools write into a text column where nothing failed.
 _NO_FAILURE: Final = frozenset(("", "none", "null", "false", "no", "0", "0.0", "nan", "na", "n/a", "-", "{}", "[]"))
@@ -156,6 +158,11 @@ def _accepted(value: object, place: Place, notes: Counter[str]) -> list[str] | N
         value = items if all(isinstance(item, str | int | float) for item in items) else value
     if isinstance(value, Mapping):
         value = text_of(value, place, "accepted answer")
+    if isinstance(value, list):
+        known = [one for one in value if not isinstance(one, str) or one not in _NOT_KNOWN]
+        if len(known) < len(value):
+            notes["accepted answers that read nan or null (taken for not known)"] += len(value) - len(known)
+            value = known or None
     if value == []:
         # Elsewhere [] says that no answer is right. Logs write it where nobody has looked.
         notes["empty lists of accepted answers (read as not known)"] += 1

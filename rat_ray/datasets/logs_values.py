@@ -67,7 +67,7 @@ def text_of(value: object, place: Place, what: str) -> str | None:
                 return text_of(inner[name], place, what)
     if isinstance(value, list) and value and all(isinstance(part, dict) and "text" in part for part in value):
         return "".join(text_of(part["text"], place, what) or "" for part in value)
-    hint = "; of a conversation, put the last question into a column of its own" if isinstance(value, list) else ""
+    hint = f"; of a conversation, put the last {what} into a column of its own" if isinstance(value, list) else ""
     raise RowError(place, f"the {what} must be text, found {value!r:.80}{hint}")
 
 
@@ -120,7 +120,8 @@ class ContextReader:
         self._sought = {role: name for role, name in chosen.items() if name not in ("", NONE)}
 
     def read(self, value: object, ids: object, place: Place) -> list[Context] | None:
-        """None for null and a blank text (unknown); [] says that nothing was retrieved. ids: a list beside, one for each context.
+        """None for null and a blank text (unknown); [] says that nothing was retrieved. ids: a list beside, one for
+        each context.
 
         Raises RowError for what is no list of texts or of objects with a text.
         """
@@ -200,7 +201,7 @@ def evidence_of(value: object, meaning: str, place: Place) -> list[list[str]] | 
 
     Raises RowError for what is no list of ids.
     """
-    if missing(value):
+    if missing(value) or (isinstance(value, str) and not value.strip()):
         return None
     items = listed(value, place, "evidence") if isinstance(value, str) else value
     if not isinstance(items, list):

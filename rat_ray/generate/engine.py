@@ -128,6 +128,11 @@ class PromptedSettings(EngineSettings):
                 raise InputError(f"{name} is {getattr(self, name)}; it must be at least {low}")
         if "" in self.stops:
             raise InputError("stop holds an empty text; leave it out (stop: [] for none)")
+        if r"\n" in self.stops:  # as quotes on the command line leave it
+            raise InputError(
+                "stop holds a backslash and an n, not a line break; in a shell write $'…stop=[\"\\n\"]', in a file "
+                '"\\n"'
+            )
         if not 0 < self.top_p <= 1:
             raise InputError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
         if self.n_ctx and self.max_prompt_tokens + self.max_tokens > self.n_ctx:

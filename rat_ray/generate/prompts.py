@@ -33,7 +33,16 @@ _SPECIAL = re.compile(r"<(?=[|｜\[])|<(?=/?\w[\w.:|-]{0,63}>)|\[(?=/?[a-z]?[A-Z
 # From the settings, as templates are, and to be shown as the label rule knows it: `[UNANSWERABLE]` must stay that.
 _TRUSTED = frozenset({"abstention_phrase"})
 # What a template's own code can raise, besides what Jinja2 makes of it (a division by zero, a range too large, …).
-_TEMPLATE_ERRORS = (jinja2.TemplateError, ArithmeticError, TypeError, ValueError, LookupError, AttributeError)
+_TEMPLATE_ERRORS = (
+    jinja2.TemplateError,
+    ArithmeticError,
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+    MemoryError,
+)
 
 
 class PromptPassage(NamedTuple):
@@ -113,7 +122,7 @@ class Prompts:
         try:
             return template.render(values)
         except _TEMPLATE_ERRORS as error:
-            raise InputError(f"prompt {self._of}{name}: {error}") from error
+            raise InputError(f"prompt {self._of}{name}: {str(error) or type(error).__name__}") from error
 
 
 def inert(text: str) -> str:

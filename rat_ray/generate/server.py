@@ -36,6 +36,8 @@ CONCURRENCY: Final = 32
 _SWITCH_SECONDS: Final = 0.0005
 _RETRIES_OF_A_LOOK: Final = 2  # while a person waits for the job to begin
 _IN_A_ROW: Final = 16  # prompts that may fail after all their retries without any answer in between
+_MANY: Final = 8  # prompts of one range; if none was answered, it is no matter of single prompts
+_BEHIND: Final = (502, 503, 504)  # a gateway lists its models while the server behind it is gone
 _GONE_SECONDS: Final = 5.0  # for which nothing is asked of a server that is gone: what waited then ends at once too
 
 T = TypeVar("T")
@@ -162,7 +164,9 @@ class ServerEngine:
     async def _complete(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         outcomes = await together([self._one(prompt, sampling) for prompt in prompts])
         in_vain = [outcome.status for outcome in outcomes if outcome.status is not None]
-        if len(in_vain) == len(outcomes) and (len(outcomes) > 1 or in_vain[0] in AWAY):
+        # Two bad prompts may be all of a last range: where others were answered before, they get their errors.
+        few = len(outcomes) < _MANY and self._pace.answered_at and not all(status in _BEHIND for status in in_vain)
+        if len(in_vain) == len(outcomes) and not few:
             raise StageError(f"{self._http}: no prompt was answered; the first: {outcomes[0].completion.error}")
         return [outcome.completion for outcome in outcomes]
 

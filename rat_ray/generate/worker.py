@@ -49,8 +49,10 @@ class GeneratorPrompts:
         self._prompts = Prompts(settings.prompts, settings.prompt)
         samples = [PromptPassage(number, "title", "text") for number in range(1, settings.passages + 1)]
         for shape in (FALLBACK_SHAPE, *self._prompts.names):
-            for count in {0, *range(len(samples) + 1)[:3], len(samples)}:
-                self("question", shape, samples[:count])
+            counts = {0, *range(len(samples) + 1)[:3], len(samples)}
+            shown = [self("question", shape, samples[:count]) for count in counts]
+            if not any(prompt.whole.strip() for prompt in shown):
+                raise InputError(f"prompt {settings.prompt}/{self.chosen(shape)} is empty")
 
     def __call__(self, question: str, shape: str | None, passages: Sequence[PromptPassage]) -> Prompt:
         """The prompt of one question; a shape without a template of its own takes `open`."""

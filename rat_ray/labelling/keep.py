@@ -39,12 +39,21 @@ class LabelsFile:
         self._seen: bytes | None = None
 
     def read(self, must: bool = False) -> list[Judgement]:
-        """Its judgements; none where it is not there, unless it must be: then InputError."""
+        """Its judgements; none where it is not there.
+
+        must: it is to be there, and only to be read. Raises InputError where it must be there and is not, and for a
+        sheet of items that would be written over.
+        """
         self._out.look()
         self._seen = self._content()
         if self._seen is None and not must:
             return []
         file = read_back(self._path, self._storage, "people")
+        if not must and any("question" in row.cells for row in file.rows):
+            raise InputError(
+                f"people={self._path}: holds items to label, which would be written over; give a file of its own "
+                "to keep the labels in"
+            )
         return list(join(one for one in judgements(file) if one.answered).judgements.values())
 
     def write(self, table: pa.Table) -> None:

@@ -134,9 +134,13 @@ def _inside(estimate: Estimate | None, value: float | None) -> bool | None:
     return estimate.q_low <= value <= estimate.q_high
 
 
+def _complete(report: ReportInput) -> bool:
+    return any(sum(counts) for counts in report.states.values())
+
+
 def six_states(report: ReportInput) -> str:
-    """The six states' counts, as a table and as bars."""
-    if not report.states:
+    """The six states' counts, as a table and as bars; nothing where no item has all its labels."""
+    if not _complete(report):
         return ""
     columns = [
         Column("configuration", "name"),
@@ -161,7 +165,7 @@ def six_states(report: ReportInput) -> str:
 
 def observed_patterns(report: ReportInput) -> str:
     """The pattern grid stands in for the six states where no complete counts are given."""
-    if report.states:
+    if _complete(report):
         return ""
     return section(
         "Which labels were there",

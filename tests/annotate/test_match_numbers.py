@@ -168,3 +168,84 @@ def test_a_number_within_the_tolerance() -> None:
     assert number(item, NumberSettings(tolerance=0.05)) == (1, "near", pytest.approx(0.4))
     assert number(answered("2.4 billion km", ["2.45 billion miles"]), NumberSettings(tolerance=0.05)).label == 0
     assert number(answered("3 billion years", ["2.45 billion years"]), NumberSettings(tolerance=0.05)).label == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [
+        ("\u0661\u066c\u0662\u0663\u0664\u066c\u0665\u0666\u0667", "1,234,567"),
+        ("\u0967\u0968", "12"),
+        ("25\u066a", "25%"),
+        ("25 percents", "25%"),
+        ("3\u00bd", "3.5"),
+        ("3 1/2", "3.5"),
+        ("three and a half", "3.5"),
+        ("three point one four", "3.14"),
+        ("\u00bd", "1/2"),
+        ("USD 2.5 billion", "$2.5 billion"),
+        ("2.5 billion US dollars", "$2.5 billion"),
+        ("two and a half billion dollars", "$2.5 billion"),
+        ("$2.5B", "$2.5 billion"),
+        ("negative 40", "-40"),
+        ("\u201c\u2212128.6 \u00b0F\u201d", "\u2212128.6 \u00b0F"),
+        ("a dozen", "12"),
+        ("two dozen", "24"),
+        ("5 ft 10 in", "5 feet 10 inches"),
+        ("5'10\"", "5 feet 10 inches"),
+        ("5\u203210\u2033", "5 feet 10 inches"),
+        ("1912\u00b9", "1912"),
+        ("It was 1912.\u00b2", "1912"),
+        ("10\u2076", "10^6"),
+    ],
+)
+def test_less_usual_spellings_of_numbers(answer: str, gold: str) -> None:
+    assert label(answer, gold) == label(gold, answer) == 1 or (label(answer, gold) == 1 and "1912" in gold)
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [
+        ("31/2", "3.5"),
+        ("3\u00bd", "31"),
+        ("10\u2076", "106"),
+        ("two and half of it", "2.5"),
+        ("1/2", "1"),
+        ("$2.5m", "2.5 metres"),
+    ],
+)
+def test_a_fraction_or_a_power_is_no_other_number(answer: str, gold: str) -> None:
+    assert label(answer, gold) == (1 if gold == "1" else 0)
+
+
+@pytest.mark.parametrize("answer", ["July 20,1969", "1969 July 20", "1969, July 20", "20-Jul-1969", "1969.07.20",
+                                    "1969\u5e747\u670820\u65e5", "20 july, 1969", "7/20/1969"])  # fmt: skip
+def test_less_usual_spellings_of_dates(answer: str) -> None:
+    for gold in ("1969-07-20", "July 20, 1969"):
+        assert label(answer, gold) == label(gold, answer) == 1
+        assert label(f"It was on {answer}, at night", gold) == 1
+    assert label(answer, "July 21, 1969") == label(answer, "July 20, 1968") == 0
+
+
+def test_a_date_of_two_days_is_a_date() -> None:
+    assert date(answered("04/05/1912", ["04/05/1912"])) == (1, "date", 1.0)
+    assert date(answered("4 May 1912", ["04/05/1912"])).label == 0
+    assert number(answered("04/05/1912", ["04/05/1912"])) == MISSING
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "04/05/1912 trillion", "0000-00-00 million", "minus 10th hundred", "1 " + "bn " * 120_000, "-1.2.3 million",
+        "1e999", "1e999 million", "nan", "inf", str(10**400), f"{10**400} million", "31 Feb 9999", "0/0/0000",
+        "99.99.9999", "year 0", "\u0661/\u0662/\u0663\u0664\u0665\u0666 bn", "1/0", "5'99\"",
+    ],
+    ids=range(18),
+)  # fmt: skip
+def test_no_number_or_date_is_too_odd(text: str) -> None:
+    for answer, gold in ((text, text), (text, "5 km"), ("5 million", text), (text, "1912")):
+        for tolerance in (0.0, 0.5):
+            found = number(answered(answer, [gold]), NumberSettings(tolerance=tolerance))
+            assert found.label in (None, 0, 1)
+            assert found.score is None or 0 <= found.score <= 1
+        assert match(answered(answer, [gold])).label in (0, 1)
+    assert label(text, text) == 1

@@ -52,9 +52,9 @@ def triples(table: pa.Table) -> list[Said]:
     [
         *(
             (text, (True, 1))
-            for text in ["1", "1.0", "1,0", " yes ", "YES", "TRUE", "true", "WAHR", "ja", "oui", "VRAI"]
+            for text in ["1", "1.0", "1,00", " yes ", "YES", "TRUE", "true", "WAHR", "ja", "oui", "VRAI"]
         ),
-        *((text, (True, 0)) for text in ["0", "0.0", "0,0", "no", "No", "FALSE", "FALSCH", "nein", "non", "FAUX"]),
+        *((text, (True, 0)) for text in ["0", "0.00", "0,0", "no", "No", "FALSE", "FALSCH", "nein", "non", "FAUX"]),
         *((text, (True, None)) for text in ["unsure", "Unsure", "?", "skip"]),
         *((text, (False, None)) for text in ["", "  ", "null", "NaN", "n/a"]),
         *((text, None) for text in ["2", "-1", "01", "yesno", "yes!", "maybe", "#NAME?", "1.5", "10", "t", "correct"]),
@@ -211,12 +211,22 @@ def test_label_studios_flat_export(tmp_path: Path) -> None:
         ("a.json", json.dumps([task("t-1", [annotation("perhaps", 1)])]), r"a.json, task 1: label is 'perhaps'"),
         ("a.json", '[{"annotations": [], "data": 1}]', r"task 1: data and annotations are expected"),
         ("a.json", '[{"annotations": [{"result": [{"from_name": "label"}]}], "data": {}}]', "a result without a value"),
+        ("a.json", '[{"annotations": [{"result": 5}], "data": {}}]', "a result without a value"),
         ("a.parquet", "x", "cannot be read as Parquet"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, name: str, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_people([write(tmp_path, name, text)])
+
+
+def test_a_time_that_no_calendar_holds_stays_as_it_is_and_an_apostrophe_is_no_part_of_an_item(tmp_path: Path) -> None:
+    times = ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "soon"]
+    rows = "".join(f"'t-{number},t,1,{time}\n" for number, time in enumerate(times))
+    found = read_people([write(tmp_path, "a.csv", f"item,variable,label,time\n{rows}")])
+    assert found["time"].to_pylist() == times
+    assert found["item"].to_pylist() == ["t-0", "t-1", "t-2"]
+    assert PeopleLabels(found, "latest").label("t", "t-0") == 1
 
 
 def test_two_choices_are_no_label(tmp_path: Path) -> None:

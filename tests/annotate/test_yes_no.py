@@ -35,6 +35,10 @@ SAID: dict[str | None, list[str]] = {
         "Yes. However, no passage says so.",
         "Ｙｅｓ",
         "Ye\u200bs",
+        "Sì",
+        "Sí, los dos",
+        "<b>Yes</b>",
+        "\\boxed{yes}",
     ],
     NO: [
         "No",
@@ -59,6 +63,10 @@ SAID: dict[str | None, list[str]] = {
         "No—one is French",
         "Nein",
         "No, not yes",
+        "Neither, so no.",
+        "\\boxed{\\text{no}}",
+        "After all: \\boxed{no}",
+        "<answer>no</answer>",
     ],
     None: [
         "yesterday",
@@ -87,6 +95,8 @@ SAID: dict[str | None, list[str]] = {
         "Noel Coward",
         "The answer is not given",
         "casino",
+        "No. 5",
+        "sic",
     ],
 }
 

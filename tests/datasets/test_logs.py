@@ -315,8 +315,20 @@ def test_a_number_of_tokens_that_cannot_be_meant_is_missing(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("value", ["", "  ", None])
-def test_a_blank_text_in_place_of_contexts_says_nothing(tmp_path: Path, value: object) -> None:
-    assert used(one(tmp_path, contexts=value)) == [None]
+def test_a_blank_text_in_place_of_contexts_and_evidence_says_nothing(tmp_path: Path, value: object) -> None:
+    source = one(tmp_path, contexts=value)
+    assert used(source) == [None]
+    source = one(tmp_path, contexts=[{"id": "p1", "text": "alpha"}], evidence=value)
+    assert source.questions()["evidence"].to_pylist() == [None]
+
+
+@pytest.mark.parametrize("value", ["nan", "NaN", "null", "<NA>", ["nan"], '["null"]'])
+def test_gold_that_a_tool_wrote_for_none_is_missing_and_never_a_wrong_answer(tmp_path: Path, value: object) -> None:
+    source = one(tmp_path, reference=value)
+    assert source.questions()["answers"].to_pylist() == [None]
+    assert source.notes["accepted answers that read nan or null (taken for not known)"] == 1
+    kept = one(tmp_path, reference=["None", "nan", "Nan"])
+    assert kept.questions()["answers"].to_pylist() == [["None", "Nan"]]
 
 
 def test_tokens_and_the_reason_to_stop_are_kept(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def refused(settings: LogsSettings, *parts: str) -> None:
         ({"question": " "}, ["the question is empty", "' '"]),
         ({"question": None}, ["the question is empty", "None"]),
         ({"question": [{"type": "human", "content": "q?"}]}, ["the question must be text", "last question"]),
+        ({"answer": ["a"]}, ["the answer must be text", "last answer"]),
         ({"answer": {"citations": []}}, ["the answer must be text", "citations"]),
         ({"contexts": 5}, ["the contexts must be a list", "5"]),
         ({"contexts": [["alpha"]]}, ["a context must be a text or an object", "['alpha']"]),
@@ -233,6 +234,12 @@ def test_a_row_of_a_parquet_file_is_named_by_its_number(tmp_path: Path) -> None:
     refused(LogsSettings(path=str(tmp_path / "log.parquet")), "log.parquet: row 2", "the question is empty")
     pq.write_table(pa.table({"vector": [1.0], "answer_text": ["b"]}), tmp_path / "log.parquet")
     refused(LogsSettings(path=str(tmp_path / "log.parquet")), "no column for the question", "vector, answer_text")
+
+
+def test_two_columns_of_one_name_in_a_parquet_file_are_refused(tmp_path: Path) -> None:
+    columns = pa.table([["q?"], ["a"], ["b"]], names=["question", "answer", "answer"])
+    pq.write_table(columns, tmp_path / "log.parquet")
+    refused(LogsSettings(path=str(tmp_path / "log.parquet")), "the column 'answer' twice")
 
 
 def test_a_log_that_changes_between_two_reads_is_told(tmp_path: Path) -> None:

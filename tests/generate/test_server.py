@@ -255,6 +255,16 @@ def test_of_three_prompts_the_middle_one_is_too_long(server: LlmServer) -> None:
     assert middle.error == f"the server refused the prompt (HTTP 400: {words})"
 
 
+@pytest.mark.parametrize("half", [b"\\ud83d", b"\\uDE00", b"\xed\xa0\xbd"])
+def test_half_a_character_gets_into_no_table(server: LlmServer, half: bytes) -> None:
+    body = b'{"choices": [{"text": "a \\ud83d\\ude00 %s", "finish_reason": "length"}]}' % half
+    server.next += [Do(content=body), Do(400, b'{"error": {"message": "no %s"}}' % half)]
+    made = [ask(server.settings(), "say a")[0] for _ in range(2)]
+    assert str(made[0].text).startswith("a \U0001f600 \ufffd")
+    for one in made:
+        f"{one.text}{one.error}".encode()
+
+
 def test_retries_that_end_for_one_prompt_only(server: LlmServer) -> None:
     server.rule = lambda body: Do(500, {"error": {"message": "CUDA"}}) if "bad" in text_of(body) else None
     first, middle, last = ask(server.settings(retries=2), "say a", "bad b", "say c")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import html
 import json
 import logging
 import traceback
@@ -98,6 +99,39 @@ def test_a_key_in_an_answer_gets_into_no_table(server: LlmServer) -> None:
     [made] = engine.complete([Prompt("say it")], SAMPLING)
     engine.close()
     assert (made.text, made.finish_reason, made.reasoning) == ("your key is ***", "stop ***", "Bearer ***")
+
+
+def escaped(text: str) -> str:
+    return "".join(f"\\u{ord(character):04x}" for character in text)
+
+
+@pytest.mark.parametrize(
+    "spelt", [escaped(KEY), *(json.dumps(one)[1:-1] for one in spellings()), json.dumps(html.escape(KEY))[1:-1]]
+)
+def test_a_key_in_an_answer_is_found_however_it_is_spelt(server: LlmServer, spelt: str) -> None:
+    said = f'"message": {{"content": "k {spelt}", "reasoning": "{spelt}"}}'
+    refused = f'"message": {{"refusal": "{spelt}"}}'
+    server.next += [
+        Do(content=f'{{"choices": [{{"finish_reason": "stop", {one}}}]}}'.encode()) for one in (said, refused)
+    ]
+    engine = open_engine(settings_of(server))
+    made = [engine.complete([Prompt("say it")], SAMPLING)[0] for _ in range(2)]
+    engine.close()
+    assert (made[0].text, made[0].reasoning, made[1].error) == ("k ***", "***", "the model refused: ***")
+
+
+@pytest.mark.parametrize("key", ["EMPTY", "none", "sk", "0", "x"])
+def test_a_word_in_place_of_a_key_changes_no_answer(
+    server: LlmServer, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("MY_KEY", key)
+    server.key = key
+    text = f"the text holds {key}, a task, 10 boxes"
+    server.rule = lambda body: Do(content=answer(body, text))
+    engine = open_engine(settings_of(server))
+    [made] = engine.complete([Prompt("say it")], SAMPLING)
+    engine.close()
+    assert (made.text, made.output_tokens) == (text, len(text.split()))
 
 
 def test_the_key_is_sent_and_is_in_no_setting(server: LlmServer) -> None:

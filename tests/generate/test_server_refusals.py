@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from rat_ray.errors import InputError, StageError
 from rat_ray.generate import server_pace
 from rat_ray.generate.engine import Prompt, Sampling
 from rat_ray.generate.server import open_engine
-from tests.generate.llm_server import Do, LlmServer, ask, llm_server, prompts, running, texts
+from tests.generate.llm_server import Do, LlmServer, ask, llm_server, prompts, running, text_of, texts
 
 SAMPLING = Sampling(max_tokens=8, seed=3, stop=("\n",))
 BUSY = {"error": {"message": "slow down"}}
@@ -155,6 +156,39 @@ def test_one_prompt_alone_that_times_out_ends_the_job(server: LlmServer) -> None
     server.rule = lambda body: Do(seconds=5.0)
     with pytest.raises(StageError, match=r"server.timeout=0.1 s"):
         ask(server.settings(retries=1, timeout=0.1), "say a")
+
+
+@pytest.mark.parametrize("do", [Do(500, BUSY), Do(seconds=5.0), Do(drop=True)])
+def test_a_few_bad_prompts_that_are_all_of_a_range_get_their_errors(server: LlmServer, do: Do) -> None:
+    server.rule = lambda body: do if "bad" in text_of(body) else None
+    engine = open_engine(server.settings(retries=1, timeout=0.3))
+    assert texts(engine.complete(prompts(1), SAMPLING)) == ["w0"]
+    for count in (2, 1):
+        made = engine.complete(prompts(count, "bad"), SAMPLING)
+        assert [str(one.error)[:25] for one in made] == ["no answer after 2 tries ("] * count
+    with pytest.raises(StageError, match="no prompt was answered"):
+        engine.complete(prompts(8, "bad"), SAMPLING)
+    engine.close()
+
+
+def test_a_server_that_is_gone_ends_all_threads_at_once(server: LlmServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_pace, "FIRST_WAIT", 0.05)
+    engine = open_engine(server.settings(retries=4, concurrency=4))
+    assert texts(engine.complete(prompts(1), SAMPLING)) == ["w0"]
+    server.models_do = Do(503, BUSY)
+    server.rule = lambda body: Do(503, BUSY)
+
+    def outcome(name: str) -> str:
+        with pytest.raises(StageError) as error:
+            engine.complete(prompts(20, name), SAMPLING)
+        return str(error.value)
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(outcome, "abcdef"))
+    engine.close()
+    assert len(set(found)) == 1
+    assert "no answer after 5 tries (HTTP 503: slow down); run the same command again" in found[0]
+    assert len(server.bodies) < 40  # not five tries for each thread
 
 
 def test_a_quota_that_is_used_up_ends_the_job(server: LlmServer) -> None:

@@ -153,6 +153,8 @@ def test_only_rows_that_failed_ask_nothing(engine: WordEngine) -> None:
         ({"open": "{{ '{0.__class__}'.format(question) }}"}, "unsafe"),
         ({"open": "{% include '/etc/passwd' %}"}, "policy/open"),
         ({"open": "{% for"}, "policy/open, line 1"),
+        ({"open": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"}, "policy/open: .*recursion"),
+        ({"open": "x", "claim": " {# nothing yet #}\n"}, "policy/claim is empty"),
     ],
 )
 def test_a_bad_template_fails_before_any_row(engine: WordEngine, texts: dict[str, str], words: str) -> None:

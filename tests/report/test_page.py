@@ -186,6 +186,16 @@ def test_a_judges_rates_are_explained_where_no_label_tells_them() -> None:
     assert page.text.count("° prior only") == 1, "below the judges, and not below results that are all known"
 
 
+def test_no_states_are_counted_where_no_item_has_all_its_labels() -> None:
+    page = Reader(
+        render(
+            replace(full_report(), states={config: [0] * 6 for config in CONFIGS}, patterns={CONFIGS[0]: patterns()})
+        )
+    ).text
+    assert "The six states" not in page
+    assert "Which labels were there" in page
+
+
 def test_bounds_are_marked_and_told() -> None:
     changes = {"p_g": {"identified": "bounded", "low": 0.21, "high": 0.83}}
     page = Reader(render(replace(full_report(), summary=summary(changes=changes))))
