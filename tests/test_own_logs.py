@@ -196,7 +196,7 @@ def test_more_judges_stand_beside_the_first(tmp_path: Path) -> None:
 
 
 def test_rules_of_one_kind_stand_side_by_side(tmp_path: Path) -> None:
-    """Evidence by passage and by page, and an accepted answer in the context, each a column; the trusted one fills r."""
+    """Evidence by passage and page, and an accepted answer in the context, each a column; the trusted one fills r."""
     texts = [
         {"id": "d1", "title": "Danube", "text": "The Danube begins in the Black Forest."},
         {"id": "d2", "title": "Danube", "text": "It ends in the Black Sea."},

@@ -146,7 +146,7 @@ def resolve(settings: _Settings, prompt_folder: Path) -> _Settings:
 
 def _backend(kind: str) -> _Backend:
     if kind not in ENGINES:
-        raise InputError(f"generator kind {kind!r} is unknown{did_you_mean(kind, ENGINES)}")
+        raise InputError(f"kind={kind!r} of a generator or judge: unknown{did_you_mean(kind, ENGINES)}")
     return cast(_Backend, importlib.import_module(ENGINES[kind]))
 
 

@@ -310,3 +310,5 @@ def test_settings_from_yaml() -> None:
         build(GeneratorSettings, {"stop": [" the"]})
     with pytest.raises(InputError, match="abstention_phrase is empty"):
         build(GeneratorSettings, {"abstention_phrase": " "})
+    with pytest.raises(InputError, match="a backslash and an n, not a line break"):
+        GeneratorSettings(stop=(r"\n",)).validate()
