@@ -150,14 +150,19 @@ def _estimate(items: _Items) -> _Estimate | None:
 
 
 def _unlabelled_means(items: _Items) -> tuple[np.ndarray, np.ndarray]:
-    """Per kind of `seen` the unlabelled items' mean of f, and that mean's variance; NaN with fewer than two items."""
+    """Per kind of `seen` the unlabelled items' mean of f, and that mean's variance; NaN without such items.
+
+    f varies as it does among all items of the kind: of two unlabelled ones that happen to be alike it would seem not to
+    vary at all, and their mean would count in full.
+    """
     kinds = int(items.seen.max()) + 1
     mean, variance = np.full(kinds, np.nan), np.full(kinds, np.nan)
     for kind in range(kinds):
-        here = items.take(~items.labelled & (items.seen == kind))
-        if here.n.sum() >= 2:
+        alike = items.take(items.seen == kind)
+        here = alike.take(~alike.labelled)
+        if here.n.sum() >= 1 and alike.n.sum() >= 2:
             mean[kind] = np.average(here.f, weights=here.n)
-            variance[kind] = _covariance(here.f, here.f, here.n) / here.n.sum()
+            variance[kind] = _covariance(alike.f, alike.f, alike.n) / here.n.sum()
     return mean, variance
 
 

@@ -158,10 +158,40 @@ def test_one_class_is_the_papers_formula() -> None:
     columns = {"r": [None] * 1000, "a": [0] * 1000, "t": _hide(t, labelled), "t@x": verdict.tolist()}
     found = _estimate(_counts(columns), "p_t")
     y, f, g = t[labelled], verdict[labelled], verdict[~labelled]
-    lam = np.cov(y, f)[0, 1] / (f.var(ddof=1) + 120 / 880 * g.var(ddof=1))
+    spread = verdict.var(ddof=1)  # of the unlabelled items' mean: by all items, as the paper has it
+    lam = np.cov(y, f)[0, 1] / (f.var(ddof=1) + 120 / 880 * spread)
     assert found.lam == pytest.approx(lam)
     assert found.mean == pytest.approx(y.mean() - lam * (f.mean() - g.mean()))
-    assert found.se**2 == pytest.approx((y - lam * f).var(ddof=1) / 120 + lam**2 * g.var(ddof=1) / 880)
+    assert found.se**2 == pytest.approx((y - lam * f).var(ddof=1) / 120 + lam**2 * spread / 880)
+
+
+def test_two_unlabelled_items_that_look_alike_move_hardly_anything() -> None:
+    """They do not vary among themselves, which says nothing of how their mean varies."""
+    t = np.array([1] * 20 + [0] * 12 + [1, 1])
+    verdict = np.array([1] * 18 + [0] * 2 + [1] * 2 + [0] * 10 + [1, 1])
+    columns = {"r": [None] * 34, "a": [0] * 34, "t": _hide(t, np.arange(34) < 32), "t@x": verdict.tolist()}
+    found = _estimate(_counts(columns), "p_t")
+    assert found.lam < 2 / 34 + 0.01
+    assert found.mean == pytest.approx(20 / 32, abs=0.03)
+
+
+@pytest.mark.parametrize("rest", [1, 2, 5])
+def test_few_unlabelled_items_cost_neither_the_mean_nor_its_error(rest: int) -> None:
+    errors, widths = [], []
+    for seed in range(600):
+        world = _world(seed, items=80)
+        labelled = ~world.chosen(rest, world.a == 0)
+        columns = {
+            "r": [None] * 80,
+            "a": _hide(world.a, np.full(80, True)),
+            "t": _hide(world.t, labelled & (world.a == 0)),
+            "t@x": _hide(world.judge("t", 0.95, 0.1), world.a == 0),
+        }
+        found = _estimate(_counts(columns), "p_t")
+        errors.append(found.mean - TRUTH["p_t"])
+        widths.append(found.se)
+    assert abs(np.mean(errors)) < 3.5 * np.std(errors) / np.sqrt(600)
+    assert np.std(errors) == pytest.approx(np.mean(widths), rel=0.12)
 
 
 def test_a_judge_that_is_wrong_about_everything_is_not_listened_to() -> None:
