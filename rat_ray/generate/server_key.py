@@ -28,7 +28,10 @@ class Key:
     def __init__(self, variable: str) -> None:
         key = os.environ.get(variable, "").strip() if variable else ""
         if variable and not key:
-            raise InputError(f"server.key_variable={variable!r}: no such environment variable here, or it is empty")
+            raise InputError(
+                f"server.key_variable={variable!r}: no such environment variable here, or it is empty; export "
+                f"{variable}=… wherever the job runs"
+            )
         if not key.isascii() or not key.isprintable() or " " in key:
             raise InputError(f"the key in ${variable} holds characters that no key has (blanks, line breaks, …)")
         self.headers: dict[str, str] = {"Authorization": f"Bearer {key}"} if key else {}

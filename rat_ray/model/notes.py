@@ -51,6 +51,8 @@ def warnings_of(summary: pa.Table, checks: pa.Table) -> list[str]:
     rows = summary.to_pylist()
     if rows and rows[0]["status"] == "fail":
         said.append(f"WARNING: the fit failed: {rows[0]['reason']}")
+    elif rows and rows[0]["status"] == "warn":
+        said.append(f"the fit is marked warn: {rows[0]['reason']}")
     for row in rows:
         if row["ppi_disagrees"] == 1:
             model = _interval(row["mean"], row["q2.5"], row["q97.5"])

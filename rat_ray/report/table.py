@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 PRIOR_ONLY = "°"
 BOUNDED = "†"
 FOOTNOTES = {
-    PRIOR_ONLY: "prior only: the labels say nothing about this quantity; the number is the prior's, no finding",
+    PRIOR_ONLY: (
+        "prior only: the labels do not settle this quantity; the number is the prior's, moved at most by verdicts that "
+        "nobody checked: no finding"
+    ),
     BOUNDED: "bounded: the labels only bound this quantity; where it lies within the bounds is the prior's doing",
 }
 TITLE = "Posterior mean [95 % interval]"
