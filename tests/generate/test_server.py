@@ -6,31 +6,22 @@ import email.utils
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from rat_ray.errors import StageError
-from rat_ray.generate import server_pace, server_reply
+from rat_ray.generate import server_reply
 from rat_ray.generate.engine import Completion, Prompt, Sampling
 from rat_ray.generate.server import HOLDS_MODEL, RANGES, open_engine
-from tests.generate.llm_server import MODEL, Do, LlmServer, answer, ask, chat, llm_server, prompts, text_of, texts
+from tests.generate.llm_server import MODEL, Do, LlmServer, answer, ask, chat, prompts, text_of, texts
 
 SAMPLING = Sampling(max_tokens=8, seed=3, stop=("\n",))
 BUSY = {"error": {"message": "slow down"}}
 
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_pace, "FIRST_WAIT", 0.01)
-
-
-@pytest.fixture
-def server() -> Iterator[LlmServer]:
-    with llm_server() as running:
-        yield running
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 # --- what is sent and what comes back --------------------------------------------------------------------------------

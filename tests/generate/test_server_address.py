@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 
 import pytest
 
 from rat_ray.errors import InputError, StageError
-from rat_ray.generate import server_pace
 from rat_ray.generate.engine import EngineSettings, Sampling
 from rat_ray.generate.server import open_engine, revision
 from rat_ray.generate.server_settings import ServerSettings
-from tests.generate.llm_server import MODEL, Do, LlmServer, ask, llm_server, texts
+from tests.generate.llm_server import MODEL, Do, LlmServer, ask, texts
 
 SAMPLING = Sampling(max_tokens=8, seed=3, stop=("\n",))
 BUSY = {"error": {"message": "slow down"}}
 
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_pace, "FIRST_WAIT", 0.01)
-
-
-@pytest.fixture
-def server() -> Iterator[LlmServer]:
-    with llm_server() as running_server:
-        yield running_server
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 @pytest.mark.parametrize(

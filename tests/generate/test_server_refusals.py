@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,21 +13,12 @@ from rat_ray.errors import InputError, StageError
 from rat_ray.generate import server_pace
 from rat_ray.generate.engine import Prompt, Sampling
 from rat_ray.generate.server import open_engine
-from tests.generate.llm_server import Do, LlmServer, ask, llm_server, prompts, running, text_of, texts
+from tests.generate.llm_server import Do, LlmServer, ask, prompts, running, text_of, texts
 
 SAMPLING = Sampling(max_tokens=8, seed=3, stop=("\n",))
 BUSY = {"error": {"message": "slow down"}}
 
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_pace, "FIRST_WAIT", 0.01)
-
-
-@pytest.fixture
-def server() -> Iterator[LlmServer]:
-    with llm_server() as running_server:
-        yield running_server
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 # --- what a server or model does not take ----------------------------------------------------------------------------

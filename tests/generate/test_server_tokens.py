@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rat_ray.errors import InputError, StageError
-from rat_ray.generate import server_pace
 from rat_ray.generate.engine import Prompt
 from rat_ray.generate.server import open_engine
 from rat_ray.generate.server_tokens import AT_ONCE, estimate
-from tests.generate.llm_server import LlmServer, llm_server, running
+from tests.generate.llm_server import LlmServer, running
 
 PROMPTS = [Prompt("one two three"), Prompt("four", "system words here"), Prompt("five six")]
 
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_pace, "FIRST_WAIT", 0.01)
-
-
-@pytest.fixture
-def server() -> Iterator[LlmServer]:
-    with llm_server() as running_server:
-        yield running_server
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 @pytest.mark.parametrize(
