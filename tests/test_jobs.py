@@ -80,7 +80,7 @@ def test_results_environments_and_history_stay_behind(tmp_path: Path) -> None:
     names = packed(checkout, tmp_path / "package.zip", [])
     assert names.isdisjoint(heavy)
     assert set(own) <= names
-    assert (tmp_path / "package.zip").stat().st_size < LIMIT // 5
+    assert (tmp_path / "package.zip").stat().st_size < LIMIT // 4
 
 
 def test_a_package_runs_by_itself(tmp_path: Path) -> None:

@@ -389,7 +389,9 @@ def test_a_prompt_set_without_the_variable_is_refused_when_the_job_is_planned() 
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    "format", [name if name == JSON else pytest.param(name, marks=pytest.mark.slow) for name in FORMATS]
+)
 def test_a_real_model_judges_a(format: str) -> None:
     """A tiny base model: what it says may be wrong, but with a JSON schema every output is a verdict."""
     judge = JudgeSettings(variables=("a",), format=format, max_prompt_tokens=1400, max_tokens=24)

@@ -282,6 +282,7 @@ def test_allocate_runs_on_a_finished_run(quickstart: Quickstart) -> None:
     assert pq.read_table(quickstart.folder / "study" / "allocation.parquet").num_rows == 3 * 1 * 2 * 3
 
 
+@pytest.mark.slow
 def test_another_prompt_redoes_only_what_depends_on_it(quickstart: Quickstart, tmp_path: Path) -> None:
     before = set(everything_under(Path(quickstart.store.root)))
     arguments = ["dataset=demo", "dataset.limit=60", "retriever=bm25", "generator.max_tokens=12", "judge=none"]

@@ -60,6 +60,7 @@ def kill_in_the_middle(folder: Path) -> dict[str, tuple[int, int]]:
     return left
 
 
+@pytest.mark.slow
 def test_a_killed_job_goes_on_where_it_was(tmp_path: Path) -> None:
     killed, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
     killed.mkdir()

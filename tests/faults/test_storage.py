@@ -52,7 +52,8 @@ def go_away(server: Swift, log: Path) -> None:
 
 
 @pytest.mark.ray
-@pytest.mark.parametrize("kind", ["same", pytest.param("files", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["same", "files"])
 def test_a_server_that_was_away_for_ten_seconds_costs_nothing(
     swift: Swift, cluster: Cluster, tmp_path: Path, kind: str
 ) -> None:
