@@ -196,6 +196,7 @@ def names() -> set[tuple[str, str]]:
 # --- objects ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_part_larger_than_the_object_store(cluster: Cluster, store: Store) -> None:
     size = 32 << 20
     runs = Runs(store, cluster, quiet=True)

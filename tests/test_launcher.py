@@ -137,6 +137,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.ray
 def test_a_finished_sweep_run_again_starts_no_ray(labels: Path) -> None:
     arguments = ["fit", "-m", "data=labels.csv", "seed=1,2", "out=out", "cluster.use=always", *QUICK]

@@ -20,7 +20,7 @@ from tests.commandline import refuse_here, succeed
 from tests.helpers import MemoryInput, read_partitions
 
 ROWS = 40
-QUICK = ["engine.chains=2", "engine.warmup=300", "engine.samples=300", "judge=none"]
+QUICK = ["engine.chains=2", "engine.warmup=300", "engine.samples=300", "judge=none", "cluster.use=never"]
 
 
 class Annotated(MemoryInput):

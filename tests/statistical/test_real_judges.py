@@ -23,6 +23,7 @@ from tests.statistical.real_judges import (
 )
 
 SPLITS = 5
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

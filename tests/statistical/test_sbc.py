@@ -22,6 +22,7 @@ def assert_calibrated(result: Result) -> None:
     assert result.p_value > LEVEL, f"{result.worst}: {result.tests[result.worst]}\n{result.table()}"
 
 
+@pytest.mark.slow
 def test_ranks_of_a_small_study_are_uniform() -> None:
     result = study(jobs(60))
     assert {kind for kind in KINDS if any(name.startswith(kind) for name in result.tests)} == set(KINDS)

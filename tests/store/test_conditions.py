@@ -82,7 +82,7 @@ def prepared(store: Store) -> bool:
     return True
 
 
-@pytest.mark.parametrize("server", ["careless", "swift"])
+@pytest.mark.parametrize("server", ["careless", pytest.param("swift", marks=pytest.mark.slow)])
 def test_a_second_job_is_refused_without_conditions(
     server: str, request: pytest.FixtureRequest, s3_store: MakeStore
 ) -> None:

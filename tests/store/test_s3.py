@@ -79,7 +79,7 @@ def test_a_large_index_file_travels_in_pieces(proxy: Proxy, s3_store: MakeStore,
     assert not list((tmp_path / "node2").glob(".unfinished*"))
 
 
-@pytest.mark.parametrize("fault", ["close", "503"])
+@pytest.mark.parametrize("fault", [pytest.param("close", marks=pytest.mark.slow), "503"])
 def test_a_server_that_is_away_for_some_seconds(proxy: Proxy, s3_store: MakeStore, fault: str) -> None:
     store = s3_store(through(proxy))
     whole = questions(10)
@@ -195,6 +195,7 @@ def test_a_wrong_endpoint(swift: Swift) -> None:
     refused(Store("s3://some-bucket/x", StorageSettings(endpoint="http://no.such.host.invalid")), "no connection")
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_does_not_speak_s3() -> None:
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
