@@ -24,8 +24,8 @@ from rat_ray.progress import console, duration
 from rat_ray.prompt_preview import Example, first_prompts
 from rat_ray.retrieve.measures import recall_in_words
 from rat_ray.stage import Stage, StageRecord
-from rat_ray.stages_of import EvaluationNodes, declare
-from rat_ray.store import Store, Table, encode_part
+from rat_ray.stages_of import EvaluationNodes, declare, people_key
+from rat_ray.store import Store, Table
 from rat_ray.together import run_together
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Pipeline:
             "retrievers": key_of(self.plan.retrievers),
             "generators": key_of(self.plan.generators),
             "judges": {source: key_of(judge) for judge in self.plan.judges for source in judge.sources},
-            "people": None if self.plan.people is None else digest_of({"people": encode_part(self.plan.people, {})[1]}),
+            "people": None if self.plan.people is None else people_key(self.plan.people),
             "labels": key_of(job.labels),
             "prior": key_of(job.prior),
             "engine": key_of(job.engine),

@@ -70,6 +70,11 @@ def affinity(settings: EngineSettings) -> str:
     return digest_of(dataclasses.asdict(settings.engine))
 
 
+def people_key(labels: pa.Table) -> str:
+    """What identifies people's labels (tables.PEOPLE) by their content."""
+    return digest_of({"people": encode_part(labels, {})[1]})
+
+
 def sized(resources: Resources, settings: EngineSettings) -> Resources:
     """The resources of a stage that asks a model: ranges and workers as its engine likes them unless the user chose."""
     return dataclasses.replace(
@@ -86,6 +91,7 @@ class _Declaration:
         self._job = plan.job
         self._source_of = source_of
         self._nodes = EvaluationNodes()
+        self._labels_of_people = "" if plan.people is None else self._people(plan.people)
         datasets = self._nodes.datasets
         self._retrieval = RetrievalStages(
             graph,
@@ -257,8 +263,8 @@ class _Declaration:
         )
         over = {"questions": questions, "answers": answers, **verdicts}
         inputs = {"answers": answers, "passages": self._nodes.given[configuration.name]}
-        if self._plan.people is not None:
-            inputs["people"] = self._people(self._plan.people)
+        if self._labels_of_people:
+            inputs["people"] = self._labels_of_people
         if any(rule.rule is not None and rule.rule.titles for rule in settings.rule_list):
             inputs["evidence"] = self._evidence(configuration.dataset)
         return self._graph.add_stage("label", stage, over, inputs)
@@ -276,7 +282,7 @@ class _Declaration:
         )
 
     def _people(self, labels: pa.Table) -> str:
-        key = digest_of({"people": encode_part(labels, {})[1]})
+        key = people_key(labels)
         table = Import("people", key, "people", tables.PEOPLE, lambda: iter([labels]))
         return self._graph.add("import", "people", "people's labels", key, lambda _: table)
 
