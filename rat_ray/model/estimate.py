@@ -131,4 +131,4 @@ class Estimator:
 
     def _failed(self, reason: str | None) -> Estimates:
         nothing = np.full(len(self.quantities), np.nan)
-        return Estimates(*[nothing] * 6, FAIL, reason, "nuts", None, float("nan"))
+        return Estimates(nothing, nothing, nothing, nothing, nothing, nothing, FAIL, reason, "nuts", None, float("nan"))
