@@ -239,6 +239,7 @@ def posterior_schema(quantities: list[str]) -> pa.Schema:
 # identified: "identified", "bounded" (then low and high hold the bounds) or "prior only".
 # mcse, r_hat and ess are null for a constant quantity. status: ok | warn | fail, with its reason. prior_*: what the
 # prior alone says. *_sensitivity: to power-scaling the prior or the likelihood. ppi_*: a prediction-powered estimate.
+# sampler: importance | nuts, what made the draws in the end; pareto_k: of importance weights, null without any.
 SUMMARY = pa.schema(
     [
         _required("config", pa.string()),
@@ -265,6 +266,8 @@ SUMMARY = pa.schema(
         _required("status", pa.string()),
         pa.field("reason", pa.string()),
         pa.field("seconds", pa.float64()),
+        pa.field("sampler", pa.string()),
+        pa.field("pareto_k", pa.float64()),
     ]
 )
 
@@ -312,28 +315,69 @@ CHECKS = pa.schema(
     ]
 )
 
-# base counts items, budget the cost of labels beyond the base; target: the full table's value of the quantity
-# (finite population). labels_r, labels_t and cost: what was bought beyond the base.
+# base and items count items; budget and cost are the cost beyond the base, cost_r and cost_t of one label. resampling:
+# none (subsets of the table), bootstrap (its items drawn anew first) or simulated (new items from a truth). target:
+# full_table (the plain share of complete labels), full_table_fit (the posterior mean given all labels there are) or
+# truth. width: of the interval that goes with the target, finite_q2.5 to finite_q97.5 (among exactly these items) where
+# the target is the share of exactly these, else q2.5 to q97.5; covered and finite_covered: whether each holds the
+# target. nuts_*: of the fits that were made once more by NUTS, to check.
 ALLOCATION = pa.schema(
     [
         _required("config", pa.string()),
         _required("strategy", pa.string()),
-        _required("budget", pa.int32()),
+        _required("budget", pa.float64()),
         _required("replicate", pa.int32()),
         _required("quantity", pa.string()),
         pa.field("base", pa.int32()),
+        pa.field("items", pa.int32()),
         pa.field("resampling", pa.string()),
         pa.field("target", pa.string()),
         pa.field("target_value", pa.float64()),
+        pa.field("cost_r", pa.float64()),
+        pa.field("cost_t", pa.float64()),
         pa.field("labels_r", pa.int32()),
         pa.field("labels_t", pa.int32()),
-        pa.field("cost", pa.float64()),
-        pa.field("mean", pa.float64()),
-        pa.field("sd", pa.float64()),
-        pa.field("q2.5", pa.float64()),
-        pa.field("q97.5", pa.float64()),
-        pa.field("error", pa.float64()),
+        *(
+            pa.field(name, pa.float64())
+            for name in ["cost", "mean", "sd", "q2.5", "q97.5", "finite_q2.5", "finite_q97.5", "width", "error"]
+        ),
         pa.field("covered", LABEL),
+        pa.field("finite_covered", LABEL),
+        pa.field("sampler", pa.string()),
+        *(
+            pa.field(name, pa.float64())
+            for name in ["pareto_k", "ess", "nuts_mean", "nuts_sd", "nuts_q2.5", "nuts_q97.5"]
+        ),
+        _required("status", pa.string()),
+    ]
+)
+
+
+# A judge's labels beside trusted ones. judge: a source column, or several joined by "+"; judge_labels, trusted_labels:
+# items that have them. quantity: p_g, p_t, rho, or of one judge tpr and fpr. target: full_table (the plain share of
+# complete labels) or full_table_fit (the posterior mean given all trusted labels there are). width and covered: of the
+# interval among exactly these items where the quantity has one, else of q2.5 to q97.5.
+JUDGE_STUDY = pa.schema(
+    [
+        _required("config", pa.string()),
+        _required("judge", pa.string()),
+        _required("judge_model", pa.string()),
+        _required("judge_labels", pa.int32()),
+        _required("trusted_labels", pa.int32()),
+        _required("replicate", pa.int32()),
+        _required("quantity", pa.string()),
+        pa.field("items", pa.int32()),
+        pa.field("resampling", pa.string()),
+        pa.field("target", pa.string()),
+        pa.field("target_value", pa.float64()),
+        *(
+            pa.field(name, pa.float64())
+            for name in ["mean", "sd", "q2.5", "q97.5", "finite_q2.5", "finite_q97.5", "width", "error"]
+        ),
+        pa.field("covered", LABEL),
+        pa.field("sampler", pa.string()),
+        pa.field("pareto_k", pa.float64()),
+        pa.field("ess", pa.float64()),
         _required("status", pa.string()),
     ]
 )

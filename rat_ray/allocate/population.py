@@ -1,4 +1,4 @@
-"""The items of a study: those of one configuration whose trusted labels are complete."""
+"""The items of a study: those of one configuration whose A is known, with the trusted labels that there are."""
 
 from __future__ import annotations
 
@@ -9,82 +9,87 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rat_ray.allocate.settings import AllocationSettings, StudySettings
+from rat_ray.allocate.settings import System
 from rat_ray.errors import InputError, did_you_mean
-from rat_ray.model.patterns import MISSING, TRUSTED, source_columns
+from rat_ray.model.patterns import FIT, MISSING, TRUSTED, Code, digits_of, source_columns
 from rat_ray.model.states import PARAMETERS, derive
-from rat_ray.seeds import rank_key
+
+# What the labels of an item can be where A is known: one list for all fits of a study.
+PATTERNS = np.array(
+    [(r, a, t) for r in (0, 1, MISSING) for a, t in ((0, 0), (0, 1), (0, MISSING), (1, MISSING))], dtype=np.int8
+)
+_DIGITS = PATTERNS @ np.array([9, 3, 1])
+_USE = np.full(len(PATTERNS), FIT, dtype=np.int32)
+_STRATUM = np.zeros(len(PATTERNS), dtype=np.int32)
 
 
 class Population(NamedTuple):
-    """Complete items, (items,) each: ids, and r, a, t of 0 or 1; t is MISSING where a = 1."""
+    """Items in the order of their ids. r, a, t: (items,) of 0, 1 or MISSING; a is never missing, t is where a = 1."""
 
     question_ids: Sequence[str]
     r: np.ndarray
     a: np.ndarray
     t: np.ndarray
 
+    @property
+    def complete(self) -> np.ndarray:
+        """(items,): has all its labels, R and, where the system answered, T."""
+        return np.asarray((self.r != MISSING) & ((self.a == 1) | (self.t != MISSING)))
+
+    @property
+    def whole(self) -> bool:
+        """Whether every item is complete, so that shares can be counted."""
+        return bool(self.complete.all())
+
+
+class Read(NamedTuple):
+    """failed, unknown_a: rows that are no items of the study, because they have an error or no A."""
+
+    population: Population
+    failed: int
+    unknown_a: int
+
+
+def counts_of(r: np.ndarray, a: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """(patterns,) how often each of PATTERNS occurs. r, a, t: (items,) of 0, 1 or MISSING."""
+    digits = r.astype(np.int64) * 9 + a.astype(np.int64) * 3 + t
+    return np.asarray(np.bincount(digits, minlength=27)[_DIGITS])
+
+
+def code_of(n: np.ndarray) -> Code:
+    """A count table over PATTERNS. n: (patterns,)."""
+    return Code(PATTERNS, _USE, _STRATUM, n, n.astype(float))
+
 
 def trusted_columns(trusted: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """The source columns of r, a and t, first first."""
+    """The columns that fill r, a and t, first first. trusted: sources by variable; {}: the columns of these names."""
+    if not trusted:
+        return {variable: [variable] for variable in TRUSTED}
     return {variable: [f"{variable}@{source}" for source in trusted.get(variable, ())] for variable in TRUSTED}
 
 
-def read_population(annotations: pa.Table, trusted: Mapping[str, Sequence[str]]) -> Population:
-    """The complete items: generated without an error, r and a known, and t where the system answered.
+def read_population(annotations: pa.Table, trusted: Mapping[str, Sequence[str]]) -> Read:
+    """The items of one configuration: rows without an error whose A is known. t is MISSING where a = 1.
 
-    annotations: of one configuration. Raises InputError for a source that is not named or has no column.
+    Raises InputError for a source that is not named or has no column, or a label that is not 0 or 1.
     """
-    ids, labels = _trusted_labels(annotations, trusted)
-    r, a, t = (labels[name] for name in TRUSTED)
-    usable = (r != MISSING) & (a != MISSING) & ((a == 1) | (t != MISSING))
-    kept = [question_id for question_id, keep in zip(ids, usable.tolist(), strict=True) if keep]
-    return Population(kept, r[usable], a[usable], np.where(a == 1, MISSING, t)[usable].astype(np.int8))
-
-
-def check(annotations: pa.Table, settings: AllocationSettings, trusted: Mapping[str, Sequence[str]]) -> None:
-    """Refuse a study that cannot run, before its first fit. annotations: of one configuration.
-
-    Raises InputError where a trusted source has no column or no label, no item was answered, or the base does not fit.
-    """
-    settings.validate()
-    ids, labels = _trusted_labels(annotations, trusted)
-    what = f"allocation: config {_config_of(annotations)!r}"
-    if not ids:
-        raise InputError(f"{what} has no rows without an error; choose another allocation.configuration")
-    columns = {variable: ", ".join(names) for variable, names in trusted_columns(trusted).items()}
-    advice = "name sources that have labels in labels.trusted"
-    for variable in ("r", "a"):
-        if not (labels[variable] != MISSING).any():
-            raise InputError(f"{what}: no trusted label in {columns[variable]}; {advice}.{variable}")
-    answered = labels["a"] == 0
-    if not answered.any():
-        raise InputError(
-            f"{what}: the system answered none of its {len(ids)} items ({columns['a']} is nowhere 0), so there is no T "
-            "to label; choose another allocation.configuration"
-        )
-    if not (labels["t"][answered] != MISSING).any():
-        raise InputError(f"{what}: no trusted label of an answered item in {columns['t']}; {advice}.t")
-    items = len(read_population(annotations, trusted).a)
-    if settings.base > items:
-        raise InputError(
-            f"{what}: allocation.base={settings.base}, but only {items} of {len(ids)} items have complete trusted "
-            "labels; lower the base or label more items"
-        )
-
-
-def order_of(population: Population, settings: StudySettings, replicate: int) -> np.ndarray:
-    """(items,) indices in a replicate's order: the base comes first, then the items that money reaches.
-
-    It depends on the seed, the configuration, the replicate and the items' ids alone.
-    """
-    ids = population.question_ids
-    keys = [rank_key(settings.seed, "allocation", settings.config, replicate, question_id) for question_id in ids]
-    return np.array(sorted(range(len(ids)), key=lambda index: (keys[index], ids[index])), dtype=np.int64)
+    columns = trusted_columns(trusted)
+    _check_columns(annotations, columns)
+    names = annotations.schema.names
+    rows = annotations.filter(pc.is_null(annotations.column("error"))) if "error" in names else annotations
+    r, a, t = (_coalesced(rows, sources) for sources in columns.values())
+    known = a != MISSING
+    ids = rows.column("question_id").cast(pa.string()).to_pylist() if "question_id" in names else []
+    ids = ids or [f"{row:012d}" for row in range(rows.num_rows)]
+    # The order of the rows must not matter; rows of one id stand as they were given.
+    order = np.array(sorted(np.flatnonzero(known).tolist(), key=lambda row: str(ids[row])), dtype=np.int64)
+    t = np.where(a == 1, MISSING, t).astype(np.int8)
+    population = Population([str(ids[row]) for row in order.tolist()], r[order], a[order], t[order])
+    return Read(population, annotations.num_rows - rows.num_rows, int((~known).sum()))
 
 
 def targets(population: Population, quantities: Sequence[str]) -> dict[str, float | None]:
-    """Each quantity's plain share in the population; None where its denominator is empty (no item with R = 0, say)."""
+    """Each quantity's plain share in a whole population; None where its denominator is empty (no item with R = 0)."""
     shares = {
         "rho": _share(population.r),
         **{f"alpha[{r}]": _share(population.a[population.r == r]) for r in (0, 1)},
@@ -95,30 +100,44 @@ def targets(population: Population, quantities: Sequence[str]) -> dict[str, floa
     return {name: float(low[name]) if np.isclose(low[name], high[name]) else None for name in quantities}
 
 
-def _trusted_labels(
-    annotations: pa.Table, trusted: Mapping[str, Sequence[str]]
-) -> tuple[list[str], dict[str, np.ndarray]]:
-    """Ids of the rows without an error, and r, a, t of each: from the first trusted source that has a label."""
-    columns = trusted_columns(trusted)
+def targets_of_truth(truth: System, quantities: Sequence[str]) -> dict[str, float | None]:
+    """Each quantity's value under known probabilities; None where it is not defined."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = derive({name: np.float64(value) for name, value in truth.parameters.items()})
+    return {name: float(found[name]) if np.isfinite(found[name]) else None for name in quantities}
+
+
+def drawn_from(truth: System, items: int, rng: np.random.Generator) -> Population:
+    """New complete items with known probabilities."""
+    chances = rng.random((3, items))
+    r = (chances[0] < truth.rho).astype(np.int8)
+    a = (chances[1] < np.array([truth.alpha0, truth.alpha1])[r]).astype(np.int8)
+    t = (chances[2] < np.array([truth.tau0, truth.tau1])[r]).astype(np.int8)
+    return Population([], r, a, np.where(a == 1, MISSING, t).astype(np.int8))
+
+
+def _check_columns(annotations: pa.Table, columns: Mapping[str, Sequence[str]]) -> None:
+    names = annotations.schema.names
     for variable, sources in columns.items():
         if not sources:
             raise InputError(f"labels.trusted.{variable} names no source; an allocation study needs one")
         for column in sources:
-            if column not in annotations.schema.names:
-                raise InputError(
-                    f"labels.trusted.{variable}: the annotations have no column {column!r}"
-                    f"{did_you_mean(column, source_columns(annotations.schema.names))}"
-                )
-    rows = annotations.filter(pc.is_null(annotations.column("error")))
-    labels = {
-        variable: pc.fill_null(pc.coalesce(*(rows.column(source) for source in sources)), MISSING).to_numpy()
-        for variable, sources in columns.items()
-    }
-    return rows.column("question_id").to_pylist(), labels
+            if column in names:
+                continue
+            if column in TRUSTED:
+                raise InputError(f"the labels have no column {column!r}; an allocation study needs r, a and t")
+            raise InputError(
+                f"labels.trusted.{variable}: the annotations have no column {column!r}"
+                f"{did_you_mean(column, source_columns(names))}"
+            )
 
 
-def _config_of(annotations: pa.Table) -> str:
-    return str(annotations.column("config")[0].as_py()) if annotations.num_rows else ""
+def _coalesced(rows: pa.Table, sources: Sequence[str]) -> np.ndarray:
+    """(rows,) of the first source that has a label."""
+    found = np.full(rows.num_rows, MISSING, dtype=np.int8)
+    for source in sources:
+        found = np.where(found == MISSING, digits_of(rows.column(source), source), found).astype(np.int8)
+    return found
 
 
 def _share(labels: np.ndarray) -> float | None:

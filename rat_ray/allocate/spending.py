@@ -5,65 +5,98 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from rat_ray.allocate.population import Population
-from rat_ray.allocate.settings import StudySettings
-from rat_ray.allocate.strategies import STRATEGIES, Items
+from rat_ray.allocate.costs import Costs
+from rat_ray.allocate.population import Population, counts_of, drawn_from
+from rat_ray.allocate.settings import BOOTSTRAP, StudySettings
+from rat_ray.allocate.strategies import Items, strategy_of
 from rat_ray.model.patterns import MISSING
-from rat_ray.tables import LABEL
+from rat_ray.seeds import seed_for
 
 _ROUNDING = 1e-9  # ten labels at .1 cost 1
 
 
-class Bought(NamedTuple):
-    """r, t: (items,) of booleans, labelled in the base or beyond. labels_r, labels_t, cost: beyond the base only."""
+class Replicate(NamedTuple):
+    """The items of one replicate in the order in which money reaches them, the base first. (items,) each.
+
+    r, a, t: of 0, 1 or MISSING; chance: each item's own random number; base: how many items have all their labels.
+    """
+
+    r: np.ndarray
+    a: np.ndarray
+    t: np.ndarray
+    chance: np.ndarray
+    base: int
+
+
+class Spending(NamedTuple):
+    """What a strategy buys beyond the base of a replicate, item by item, if money never ends.
+
+    r, t: (items beyond the base,) of booleans; spent: what has been paid when an item is done with.
+    """
 
     r: np.ndarray
     t: np.ndarray
+    spent: np.ndarray
+
+
+class Bought(NamedTuple):
+    """What a budget buys. n: (patterns,), how often the fit sees each of `population.PATTERNS`; the rest: beyond the
+    base only."""
+
+    n: np.ndarray
     labels_r: int
     labels_t: int
     cost: float
 
 
-def buy(population: Population, order: np.ndarray, strategy: str, budget: float, settings: StudySettings) -> Bought:
-    """Label the base, then go down the order with the strategy until the next item does not fit into the budget.
+def replicate_of(population: Population | None, settings: StudySettings, replicate: int) -> Replicate:
+    """One replicate: its items, their order and its base. population: None where new items come from a truth.
 
-    order: (items,) indices into the population. A larger budget extends a smaller one; the cost never exceeds it.
+    It depends on the seed, the configuration, the replicate and the items alone, never on the order of the table's rows
+    or on what else is studied.
     """
-    base, rest = order[: settings.base], order[settings.base :]
-    wanted = STRATEGIES[strategy](Items(population.r[rest], population.a[rest], population.t[rest]))
-    want_t = wanted.t & (population.a[rest] == 0)
-    spent = np.cumsum(settings.cost_r * wanted.r + settings.cost_t * want_t)
-    reached = int(np.searchsorted(spent, budget + _ROUNDING, side="right"))
-    bought_r, bought_t = rest[:reached][wanted.r[:reached]], rest[:reached][want_t[:reached]]
-    answered = population.a == 0
+    rng = np.random.default_rng(seed_for(settings.seed, "allocation", settings.config, replicate))
+    if settings.truth is not None:
+        population = drawn_from(settings.truth, settings.items, rng)
+    assert population is not None
+    items = len(population.a)
+    order = rng.integers(0, items, items) if settings.resampling == BOOTSTRAP else rng.permutation(items)
+    chance = rng.random(items)
+    complete = population.complete[order]
+    base = min(settings.base, int(complete.sum()))  # of a bootstrap some tables have fewer complete items
+    first = np.zeros(items, dtype=bool)
+    first[np.flatnonzero(complete)[:base]] = True
+    place = np.argsort(~first, kind="stable")
+    order = order[place]
+    return Replicate(population.r[order], population.a[order], population.t[order], chance[place], base)
+
+
+def spending_of(replicate: Replicate, strategy: str, costs: Costs) -> Spending:
+    """Go down the items beyond the base with the strategy. A label that does not exist is not bought."""
+    r, a, t, chance = (part[replicate.base :] for part in replicate[:4])
+    wanted = strategy_of(strategy)(Items(r, a, t, chance))
+    buys_r = wanted.r & (r != MISSING)
+    buys_t = wanted.t & (a == 0) & (t != MISSING)
+    return Spending(buys_r, buys_t, np.cumsum(costs.r * buys_r + costs.t * buys_t))
+
+
+def buy(replicate: Replicate, spending: Spending, budget: float) -> Bought:
+    """Label the base, then go on until the next item does not fit into the budget.
+
+    A larger budget extends a smaller one; the cost never exceeds it.
+    """
+    base = replicate.base
+    reached = int(np.searchsorted(spending.spent, budget + _ROUNDING, side="right"))
+    buys_r, buys_t = spending.r[:reached], spending.t[:reached]
+    r, t = np.full(len(replicate.r), MISSING, dtype=np.int8), np.full(len(replicate.t), MISSING, dtype=np.int8)
+    end = base + reached
+    r[:base], t[:base] = replicate.r[:base], replicate.t[:base]
+    r[base:end] = np.where(buys_r, replicate.r[base:end], MISSING)
+    t[base:end] = np.where(buys_t, replicate.t[base:end], MISSING)
     return Bought(
-        r=_mask(len(order), base, bought_r),
-        t=_mask(len(order), base, bought_t) & answered,
-        labels_r=len(bought_r),
-        labels_t=len(bought_t),
-        cost=float(spent[reached - 1]) if reached else 0.0,
+        n=counts_of(r, replicate.a, t),
+        labels_r=int(buys_r.sum()),
+        labels_t=int(buys_t.sum()),
+        cost=float(spending.spent[reached - 1]) if reached else 0.0,
     )
-
-
-def visible(population: Population, bought: Bought) -> pa.Table:
-    """The labels that the fit gets: columns r, a, t; a is there for every item."""
-    return pa.table(
-        {
-            "r": _labels(population.r, bought.r),
-            "a": _labels(population.a, np.ones(len(population.a), dtype=bool)),
-            "t": _labels(population.t, bought.t),
-        }
-    )
-
-
-def _mask(items: int, *chosen: np.ndarray) -> np.ndarray:
-    mask = np.zeros(items, dtype=bool)
-    for indices in chosen:
-        mask[indices] = True
-    return mask
-
-
-def _labels(values: np.ndarray, shown: np.ndarray) -> pa.Array:
-    return pa.array(values, type=LABEL, mask=~shown | (values == MISSING))

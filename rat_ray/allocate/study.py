@@ -1,4 +1,4 @@
-"""The study's worker: for each task hide what its budget does not buy, fit, and compare with the full table."""
+"""The study's worker: for each task hide what its budget does not buy, fit, and compare with what is known."""
 
 from __future__ import annotations
 
@@ -10,31 +10,37 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rat_ray.allocate.population import order_of, read_population, targets
-from rat_ray.allocate.settings import TASK_IDS, StudySettings
-from rat_ray.allocate.spending import Bought, buy, visible
+from rat_ray.allocate.population import (
+    Population,
+    code_of,
+    counts_of,
+    read_population,
+    targets,
+    targets_of_truth,
+)
+from rat_ray.allocate.settings import NONE, TASK_IDS, StudySettings, engine_of
+from rat_ray.allocate.spending import Bought, Replicate, Spending, buy, replicate_of, spending_of
 from rat_ray.cluster import Resources
-from rat_ray.model.design import Options
-from rat_ray.model.diagnostics import FAIL, DiagnosticsSettings, SamplerStats, convergence, judge_fit
-from rat_ray.model.patterns import patterns
-from rat_ray.model.posterior import draws_array, sample
-from rat_ray.seeds import seed_for
+from rat_ray.model.diagnostics import FAIL
+from rat_ray.model.estimate import Estimates, Estimator
+from rat_ray.model.states import FINITE
+from rat_ray.seeds import rank_key, seed_for
 from rat_ray.stage import Stage
 from rat_ray.store import Input, Table
 from rat_ray.tables import ALLOCATION
 
 _LOG = logging.getLogger(__name__)
-# The base and the budget are subsets of one table; nothing is resampled.
-RESAMPLING, TARGET = "none", "full_table"
+FULL_TABLE, FULL_TABLE_FIT, TRUTH = "full_table", "full_table_fit", "truth"
+_NUTS, _NUTS_DRAWS = "stanli", 2000  # what the check of a fit is made by
+_EVERY = 2.0**64  # of rank_key
 
 
-class Estimate(NamedTuple):
-    """The posterior of one quantity."""
-
-    mean: float
-    sd: float
-    low: float
-    high: float
+class _Fit(NamedTuple):
+    task: Mapping[str, Any]
+    replicate: Replicate
+    bought: Bought
+    found: Estimates
+    again: Estimates | None  # by NUTS
 
 
 class StudyWorker:
@@ -45,91 +51,156 @@ class StudyWorker:
 
     def __init__(self, settings: StudySettings, inputs: Mapping[str, Input]) -> None:
         self._settings = settings
-        self._population = read_population(inputs["annotations"].read(), settings.trusted)
-        self._targets = targets(self._population, settings.quantities)
-        # Tasks of a replicate stand together, so one order is kept.
-        self._order = lru_cache(maxsize=1)(lambda replicate: order_of(self._population, settings, replicate))
+        self._estimator = Estimator(settings.quantities, prior=settings.prior, engine=settings.engine_settings)
+        self._checker = self._estimator.with_engine(engine_of(_NUTS, _NUTS_DRAWS))
+        self._population: Population | None = None
+        if settings.truth is None:
+            self._population = read_population(inputs["annotations"].read(), settings.trusted).population
+        self._target, self._targets = self._what_to_hit()
+        # Tasks of a replicate stand together, and those of a strategy in it.
+        self._replicate = lru_cache(maxsize=1)(lambda number: replicate_of(self._population, settings, number))
+        self._spending = lru_cache(maxsize=1)(self._spend)
 
     def __call__(self, rows: Mapping[str, pa.Table]) -> pa.Table:
-        found = [row for task in rows["tasks"].to_pylist() for row in self._rows(task)]
-        return pa.Table.from_pylist(found, schema=ALLOCATION)
-
-    def _rows(self, task: Mapping[str, Any]) -> list[dict[str, Any]]:
-        settings = self._settings
-        order = self._order(task["replicate"])
-        bought = buy(self._population, order, task["strategy"], task["budget"], settings)
-        status, estimates = self._fit(task, bought)
-        shared = {
-            **{name: task[name] for name in TASK_IDS},
-            "base": settings.base,
-            "resampling": RESAMPLING,
-            "target": TARGET,
-            "labels_r": bought.labels_r,
-            "labels_t": bought.labels_t,
-            "cost": bought.cost,
-            "status": status,
-        }
-        return [{**shared, **_compare(name, self._targets[name], estimates.get(name))} for name in settings.quantities]
+        return self._table([self._fit(task) for task in rows["tasks"].to_pylist()])
 
     @staticmethod
     def lost(settings: StudySettings, rows: Mapping[str, pa.Table], reason: str, schema: pa.Schema) -> pa.Table:
         """Failed fits, one row per quantity, for tasks that killed their process."""
         _LOG.warning("allocation fits failed: %s", reason)
         tasks = rows["tasks"].select(list(TASK_IDS)).to_pylist()
-        facts = {"base": settings.base, "resampling": RESAMPLING, "target": TARGET, "status": FAIL}
+        facts = {"base": settings.base, "resampling": settings.resampling, "status": FAIL}
+        facts |= {"cost_r": settings.cost.r, "cost_t": settings.cost.t}
         made = [{**task, **facts, "quantity": name} for task in tasks for name in settings.quantities]
         return pa.Table.from_pylist(made, schema=schema)
 
-    def _fit(self, task: Mapping[str, Any], bought: Bought) -> tuple[str, dict[str, Estimate]]:
-        """The fit's status and its estimates; none where it failed."""
-        settings = self._settings
-        name = "/".join(str(task[column]) for column in TASK_IDS)
+    def _what_to_hit(self) -> tuple[str, dict[str, float | None]]:
+        settings, population = self._settings, self._population
+        if settings.truth is not None:
+            return TRUTH, targets_of_truth(settings.truth, settings.quantities)
+        assert population is not None
+        if population.whole:
+            return FULL_TABLE, targets(population, settings.quantities)
+        code = code_of(counts_of(population.r, population.a, population.t))
+        found = self._estimator.estimate(code, seed_for(settings.seed, "allocation", settings.config, "full table"))
+        values = [float(value) if np.isfinite(value) else None for value in found.mean]
+        return FULL_TABLE_FIT, dict(zip(settings.quantities, values, strict=True))
+
+    def _spend(self, number: int, strategy: str) -> Spending:
+        return spending_of(self._replicate(number), strategy, self._settings.cost)
+
+    def _fit(self, task: Mapping[str, Any]) -> _Fit:
+        settings, number = self._settings, task["replicate"]
+        replicate = self._replicate(number)
+        bought = buy(replicate, self._spending(number, task["strategy"]), task["budget"])
+        code = code_of(bought.n)
         # One seed per replicate: equal labels give equal draws, so that strategies differ by their labels only.
-        seed = seed_for(settings.seed, "allocation", settings.config, task["replicate"])
-        counts = patterns(visible(self._population, bought), [])
-        options = Options(finite=False, replicate=False)
-        sampled = sample(counts, settings.prior, settings.engine, seed, settings.config, options)
-        if sampled.failure is not None:  # a chain cannot start: one fit of many, kept as failed
-            _LOG.warning("allocation fit %s failed: %s", name, sampled.failure)
-            return FAIL, {}
-        values = draws_array(sampled.draws, settings.quantities)
-        columns = draws_array(sampled.draws, ["divergent__", "treedepth__", "energy__"])
-        sampler = SamplerStats(columns[..., 0], columns[..., 1], columns[..., 2], settings.engine.max_treedepth)
-        status = judge_fit(settings.quantities, values, convergence(values), sampler, DiagnosticsSettings())
-        if status.status == FAIL:
-            _LOG.warning("allocation fit %s failed: %s", name, status.reason)
-            return FAIL, {}
-        flat = values.reshape(-1, len(settings.quantities))
-        return status.status, {quantity: _estimate(flat[:, i]) for i, quantity in enumerate(settings.quantities)}
+        seed = seed_for(settings.seed, "allocation fit", settings.config, number)
+        found = self._estimator.estimate(code, seed)
+        name = (settings.config, task["strategy"], f"{task['budget']:g}", number)
+        if found.status == FAIL:
+            _LOG.warning("allocation fit %s failed: %s", "/".join(map(str, name)), found.reason)
+        checked = rank_key(settings.seed, "allocation check", *name) < settings.check_share * _EVERY
+        return _Fit(task, replicate, bought, found, self._checker.estimate(code, seed) if checked else None)
+
+    def _table(self, fits: list[_Fit]) -> pa.Table:
+        """Column by column: a study has a quarter of a million rows."""
+        settings, names = self._settings, self._settings.quantities
+        each = len(names)
+
+        def per_fit(values: list[Any], kind: pa.DataType) -> pa.Array:
+            return pa.array(values, kind).take(pa.array(np.repeat(np.arange(len(fits)), each)))
+
+        def per_quantity(values: list[np.ndarray]) -> np.ndarray:
+            return np.concatenate(values) if values else np.zeros(0)
+
+        nothing = np.full(each, np.nan)
+        mean, sd, low, high, finite_low, finite_high = (
+            per_quantity([_numbers(one.found)[part] for one in fits]) for part in range(6)
+        )
+        again = [
+            per_quantity([nothing if one.again is None else _numbers(one.again)[part] for one in fits])
+            for part in range(4)
+        ]
+        target = np.tile([np.nan if self._targets[name] is None else self._targets[name] for name in names], len(fits))
+        # The share among exactly these items is what is known only where the table is not resampled.
+        of_items = self._target == FULL_TABLE and settings.resampling == NONE
+        finite = np.tile([of_items and name in FINITE for name in names], len(fits)) & np.isfinite(finite_low)
+        width = np.where(finite, finite_high - finite_low, high - low)
+        columns = {
+            **{field.name: per_fit([one.task[field.name] for one in fits], field.type) for field in _TASK_FIELDS},
+            "quantity": pa.array(list(names) * len(fits), pa.string()),
+            "base": per_fit([one.replicate.base for one in fits], pa.int32()),
+            "items": per_fit([len(one.replicate.a) for one in fits], pa.int32()),
+            "resampling": per_fit([settings.resampling] * len(fits), pa.string()),
+            "target": per_fit([self._target] * len(fits), pa.string()),
+            "target_value": target,
+            "cost_r": per_fit([settings.cost.r] * len(fits), pa.float64()),
+            "cost_t": per_fit([settings.cost.t] * len(fits), pa.float64()),
+            "labels_r": per_fit([one.bought.labels_r for one in fits], pa.int32()),
+            "labels_t": per_fit([one.bought.labels_t for one in fits], pa.int32()),
+            "cost": per_fit([one.bought.cost for one in fits], pa.float64()),
+            "mean": mean,
+            "sd": sd,
+            "q2.5": low,
+            "q97.5": high,
+            "finite_q2.5": finite_low,
+            "finite_q97.5": finite_high,
+            "width": width,
+            "error": mean - target,
+            "covered": _covered(low, target, high, np.isfinite(low + target)),
+            "finite_covered": _covered(finite_low, target, finite_high, finite & np.isfinite(target)),
+            "sampler": per_fit([one.found.sampler for one in fits], pa.string()),
+            "pareto_k": per_fit([_finite(one.found.pareto_k) for one in fits], pa.float64()),
+            "ess": per_fit([_finite(one.found.ess) for one in fits], pa.float64()),
+            **dict(zip(("nuts_mean", "nuts_sd", "nuts_q2.5", "nuts_q97.5"), again, strict=True)),
+            "status": per_fit([one.found.status for one in fits], pa.string()),
+        }
+        arrays = [_array(columns[field.name], field.type) for field in ALLOCATION]
+        return pa.Table.from_arrays(arrays, schema=ALLOCATION)
+
+
+_TASK_FIELDS = [ALLOCATION.field(name) for name in TASK_IDS]
 
 
 def study_stage(tasks: Table, annotations: Table, settings: StudySettings, resources: Resources) -> Stage:
     """The stage that runs the study's tasks (schema TASKS) on the annotations of one configuration."""
+    return allocation_stage(tasks, {"annotations": annotations}, settings, resources)
+
+
+def allocation_stage(tasks: Table, inputs: Mapping[str, Table], settings: StudySettings, resources: Resources) -> Stage:
+    """The stage of any study: on annotations, or on a truth that stands in the settings."""
     return Stage(
         table="allocation",
         label=f"allocation {settings.config}",
         settings=settings,
         worker=StudyWorker,
         over={"tasks": tasks},
-        inputs={"annotations": annotations},
+        inputs=dict(inputs),
         schema=ALLOCATION,
         rows="groups",
         ids=TASK_IDS,
+        version=2,
         resources=resources,
     )
 
 
-def _estimate(draws: np.ndarray) -> Estimate:
-    low, high = np.quantile(draws, [0.025, 0.975])
-    return Estimate(float(draws.mean()), float(draws.std(ddof=1)), float(low), float(high))
+def _covered(low: np.ndarray, target: np.ndarray, high: np.ndarray, known: np.ndarray) -> pa.Array:
+    with np.errstate(invalid="ignore"):
+        held = (low <= target) & (target <= high)
+    return pa.array(held.astype(np.int8), mask=~known)
 
 
-def _compare(quantity: str, target: float | None, estimate: Estimate | None) -> dict[str, Any]:
-    """The columns of one quantity; what is not known is left out, and becomes null."""
-    row: dict[str, Any] = {"quantity": quantity, "target_value": target}
-    if estimate is None:
-        return row
-    row |= {"mean": estimate.mean, "sd": estimate.sd, "q2.5": estimate.low, "q97.5": estimate.high}
-    if target is None:
-        return row
-    return row | {"error": estimate.mean - target, "covered": int(estimate.low <= target <= estimate.high)}
+def _numbers(found: Estimates) -> tuple[np.ndarray, ...]:
+    return found.mean, found.sd, found.low, found.high, found.finite_low, found.finite_high
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not np.isfinite(value) else float(value)
+
+
+def _array(values: Any, kind: pa.DataType) -> pa.Array:
+    """NaN becomes null."""
+    if isinstance(values, np.ndarray):
+        return pa.array(values, kind, mask=~np.isfinite(values))
+    return values.cast(kind)
