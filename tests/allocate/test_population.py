@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from rat_ray.allocate import AllocationSettings, check
-from rat_ray.allocate.population import Population, read_population, targets
+from rat_ray.allocate.population import Population, code_of, counts_of, read_population, targets
 from rat_ray.errors import InputError
 from rat_ray.model.patterns import MISSING
 from rat_ray.model.states import BASE_QUANTITIES
@@ -17,7 +19,7 @@ from tests.allocate.planted import TRUSTED, planted, with_column
 TABLE = planted(60)
 
 
-def test_incomplete_and_failed_rows_are_left_out() -> None:
+def test_the_items_are_those_with_a_known_a() -> None:
     rows = [
         {"question_id": "complete", "r@one": 1, "a@one": 0, "t@one": 1},
         {"question_id": "abstained", "r@one": 0, "a@one": 1},
@@ -31,15 +33,47 @@ def test_incomplete_and_failed_rows_are_left_out() -> None:
     ]
     schema = annotations_schema(["r@one", "r@two", "a@one", "t@one"])
     table = pa.Table.from_pylist([{"config": "c", **row} for row in rows], schema=schema)
-    found = read_population(table, {"r": ["one", "two"], "a": ["one"], "t": ["one"]})
-    assert found.question_ids == ["complete", "abstained", "zero-on-abstention", "second-source", "first-wins"]
-    assert found.r.tolist() == [1, 0, 0, 0, 1]
-    assert found.a.tolist() == [0, 1, 1, 0, 0]
-    assert found.t.tolist() == [1, MISSING, MISSING, 0, 0]
+    trusted = {"r": ["one", "two"], "a": ["one"], "t": ["one"]}
+    found = read_population(table, trusted)
+    items = found.population
+    ids = ["abstained", "complete", "first-wins", "no-r", "no-t", "second-source", "zero-on-abstention"]
+    assert items.question_ids == ids
+    assert items.r.tolist() == [0, 1, 1, MISSING, 1, 0, 0]
+    assert items.a.tolist() == [1, 0, 0, 0, 0, 0, 1]
+    assert items.t.tolist() == [MISSING, 1, 0, 0, MISSING, 0, MISSING]
+    assert items.complete.tolist() == [True, True, True, False, False, True, True]
+    assert (items.whole, found.failed, found.unknown_a) == (False, 1, 1)
+    said = " ".join(check(table, AllocationSettings(base=2, budgets=[2]), trusted))
+    assert "1 of 9 rows have an error" in said
+    assert "1 of 9 rows have no label of A in a@one" in said
+    assert "2 of 7 items lack labels" in said
+
+
+def test_a_label_file_holds_the_labels_itself() -> None:
+    table = pa.table({"question_id": ["b", "a"], "r": [1, 0], "a": [0, 1], "t": [1, None]})
+    found = read_population(table, {}).population
+    assert (found.question_ids, found.r.tolist(), found.a.tolist(), found.t.tolist()) == (
+        ["a", "b"],
+        [0, 1],
+        [1, 0],
+        [MISSING, 1],
+    )
+    with pytest.raises(InputError, match="no column 't'"):
+        read_population(table.drop_columns(["t"]), {})
+
+
+def test_counts_are_of_every_pattern() -> None:
+    items = read_population(TABLE, TRUSTED).population
+    n = counts_of(items.r, items.a, items.t)
+    code = code_of(n)
+    assert n.sum() == 60
+    for pattern, count in zip(code.labels.tolist(), n.tolist(), strict=True):
+        same = (items.r == pattern[0]) & (items.a == pattern[1]) & (items.t == pattern[2])
+        assert count == same.sum()
 
 
 def test_targets_are_plain_shares() -> None:
-    found = read_population(TABLE, TRUSTED)
+    found = read_population(TABLE, TRUSTED).population
     r, a, t = found.r, found.a, found.t
     expected = {
         "rho": r.mean(),
@@ -73,7 +107,7 @@ def test_always_abstaining_leaves_the_accuracy_open() -> None:
 
 
 def test_a_table_that_can_be_studied_passes() -> None:
-    check(TABLE, AllocationSettings(base=60), TRUSTED)
+    assert check(TABLE, AllocationSettings(base=60, budgets=[0]), TRUSTED) == []
 
 
 @pytest.mark.parametrize(
@@ -83,7 +117,7 @@ def test_a_table_that_can_be_studied_passes() -> None:
         ({"a@phrase": None}, "no trusted label in a@phrase"),
         ({"t@match": None}, "no trusted label of an answered item in t@match"),
         ({"a@phrase": 1, "t@match": None}, r"answered none of its 60 items \(a@phrase"),
-        ({"error": "timeout"}, "no rows without an error"),
+        ({"error": "timeout"}, "no trusted label in a@phrase"),
     ],
 )
 def test_tables_that_cannot_be_studied(change: dict[str, int | str | None], message: str) -> None:
@@ -91,14 +125,41 @@ def test_tables_that_cannot_be_studied(change: dict[str, int | str | None], mess
     for name, value in change.items():
         table = with_column(table, name, [value] * 60)
     with pytest.raises(InputError, match=message):
-        check(table, AllocationSettings(), TRUSTED)
+        check(table, AllocationSettings(base=20, budgets=[10]), TRUSTED)
 
 
 def test_a_base_beyond_the_complete_items_names_both_numbers() -> None:
     labels = TABLE.column("r@evidence").to_pylist()
     table = with_column(TABLE, "r@evidence", [*labels[:15], *[None] * 45])
     with pytest.raises(InputError, match="base=20, but only 15 of 60 items"):
-        check(table, AllocationSettings(base=20), TRUSTED)
+        check(table, AllocationSettings(base=20, budgets=[10]), TRUSTED)
+
+
+def test_a_base_that_is_small_or_absent() -> None:
+    assert "allocation.base=9" in check(TABLE, AllocationSettings(base=9, budgets=[5]), TRUSTED)[0]
+    for strategy, why in (("all_t", "15 to 40 %"), ("all_r", "prior of tau"), ("mixed-0.3", "only bounded")):
+        alone = AllocationSettings(base=0, budgets=[5], strategies=[strategy])
+        with pytest.raises(InputError, match=f"base=0 with strategy {strategy}.*{why}.*force=true"):
+            check(TABLE, alone, TRUSTED)
+        assert "so few items" in check(TABLE, dataclasses.replace(alone, force=True), TRUSTED)[0]
+    complete = AllocationSettings(base=0, budgets=[5], strategies=["joint", "t_first", "r_first"])
+    # What an adaptive strategy leaves out settles G all the same.
+    assert len(check(TABLE, complete, TRUSTED)) == 1
+
+
+def test_a_budget_that_cannot_be_spent_names_its_cell() -> None:
+    items = read_population(TABLE, TRUSTED).population
+    answered = int((items.a == 0).sum())
+    settings = AllocationSettings(base=20, strategies=["all_r", "all_t"], budgets=[10, 40, 41])
+    with pytest.raises(InputError, match=r"'bm25-planted', strategy all_r, budget 41: .* cost 40"):
+        check(TABLE, settings, TRUSTED)
+    most = answered - 20  # whichever items the base takes
+    fits = dataclasses.replace(settings, strategies=["all_t"], budgets=[float(most)])
+    check(TABLE, fits, TRUSTED)
+    with pytest.raises(InputError, match=f"strategy all_t, budget {most + 1}"):
+        check(TABLE, dataclasses.replace(fits, budgets=[float(most + 1)]), TRUSTED)
+    with pytest.raises(InputError, match="in some replicates"):
+        check(TABLE, dataclasses.replace(fits, resampling="bootstrap", budgets=[40.0]), TRUSTED)
 
 
 def test_a_misspelt_source_is_named() -> None:

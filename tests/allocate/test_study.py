@@ -1,4 +1,4 @@
-"""The worker with real Stan fits: every task has its rows, and they depend on names only."""
+"""The worker with real fits: every task has its rows, and they depend on names only."""
 
 from __future__ import annotations
 
@@ -7,29 +7,32 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from rat_ray.allocate import (
-    STRATEGIES,
-    STUDY_SUMMARY,
     TASKS,
     AllocationSettings,
+    SimulationSettings,
     StudyWorker,
-    print_study,
+    System,
     study_stage,
     summarise,
     tasks,
 )
+from rat_ray.allocate.population import read_population, targets
+from rat_ray.allocate.simulated import simulation_stage
 from rat_ray.cluster import Cluster, ClusterSettings, Resources
-from rat_ray.model import posterior
-from rat_ray.model.engines import Draws
+from rat_ray.model import Prior
+from rat_ray.model.estimate import Estimates, Estimator
+from rat_ray.model.patterns import Code
 from rat_ray.stage import Runs, import_table
 from rat_ray.store import Store
 from rat_ray.tables import ALLOCATION, check_table
-from tests.allocate.planted import CONFIG, planted, settings_of, worker_on
+from tests.allocate.planted import CONFIG, TRUSTED, planted, settings_of, with_column, worker_on
 
 TABLE = planted(200)
-ALLOCATED = AllocationSettings(budgets=[0, 10], replicates=2, samples=300, warmup=200)
+ALLOCATED = AllocationSettings(base=20, budgets=[0, 10], replicates=2, check_share=0.2)
 SETTINGS = settings_of(ALLOCATED)
 TASK_LIST = tasks(ALLOCATED, CONFIG)
 
@@ -51,8 +54,24 @@ def test_the_numbers_hang_together(allocation: pa.Table) -> None:
         assert row["q2.5"] < row["mean"] < row["q97.5"]
         assert row["error"] == pytest.approx(row["mean"] - row["target_value"])
         assert row["covered"] == (row["q2.5"] <= row["target_value"] <= row["q97.5"])
-        assert (row["base"], row["resampling"], row["target"]) == (20, "none", "full_table")
+        assert (row["base"], row["items"], row["resampling"], row["target"]) == (20, 200, "none", "full_table")
         assert row["cost"] == row["labels_r"] + row["labels_t"] <= row["budget"]
+        assert row["finite_covered"] == (row["finite_q2.5"] <= row["target_value"] <= row["finite_q97.5"])
+        assert row["width"] == pytest.approx(row["finite_q97.5"] - row["finite_q2.5"])
+        assert row["width"] < row["q97.5"] - row["q2.5"]
+        assert (row["sampler"], row["pareto_k"] < 0.7, row["ess"] > 400) == ("importance", True, True)
+
+
+def test_a_share_of_the_fits_is_made_again_by_nuts(allocation: pa.Table) -> None:
+    checked = [row for row in allocation.to_pylist() if row["nuts_mean"] is not None]
+    assert 0 < len(checked) < allocation.num_rows
+    for row in checked:
+        assert abs(row["mean"] - row["nuts_mean"]) < 0.25 * row["nuts_sd"]
+        assert row["sd"] == pytest.approx(row["nuts_sd"], rel=0.15)
+    names = {(row["strategy"], row["budget"], row["replicate"]) for row in checked}
+    assert len(checked) == 3 * len(names)  # all quantities of a fit
+    alone = worker_on(TABLE, dataclasses.replace(SETTINGS, check_share=0.0))({"tasks": TASK_LIST.slice(0, 4)})
+    assert alone.column("nuts_mean").null_count == 12
 
 
 def test_each_task_alone_gives_the_same_rows(allocation: pa.Table) -> None:
@@ -84,48 +103,85 @@ def test_an_empty_batch_is_an_empty_table() -> None:
     assert worker_on(TABLE, SETTINGS)({"tasks": TASKS.empty_table()}).equals(ALLOCATION.empty_table())
 
 
-def test_a_fit_that_fails_stays_as_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample, calls = posterior.sample_program, 0
+def test_any_replicate_can_be_made_alone(allocation: pa.Table) -> None:
+    alone = worker_on(TABLE, SETTINGS)({"tasks": tasks(ALLOCATED, CONFIG, [1])})
+    assert alone.equals(allocation.filter(pc.equal(allocation.column("replicate"), 1)))
 
-    def second_fails(*args: object, **more: object) -> Draws:
+
+def test_a_bootstrap_is_held_against_the_full_table() -> None:
+    settings = dataclasses.replace(SETTINGS, resampling="bootstrap", check_share=0.0)
+    for row in worker_on(TABLE, settings)({"tasks": TASK_LIST.slice(0, 2)}).to_pylist():
+        assert (row["resampling"], row["target"], row["items"]) == ("bootstrap", "full_table", 200)
+        # The share among the drawn items is not what the target is.
+        assert row["finite_covered"] is None
+        assert row["width"] == pytest.approx(row["q97.5"] - row["q2.5"])
+        assert row["covered"] in (0, 1)
+
+
+def test_missing_labels_are_held_against_the_fit_of_all_labels() -> None:
+    labels = TABLE.column("r@evidence").to_pylist()
+    some = with_column(TABLE, "r@evidence", [None if i % 4 == 0 else label for i, label in enumerate(labels)])
+    worker = worker_on(some, dataclasses.replace(SETTINGS, check_share=0.0))
+    rows = worker({"tasks": TASK_LIST.slice(0, 2)}).to_pylist()
+    assert {(row["target"], row["items"], row["finite_covered"]) for row in rows} == {("full_table_fit", 200, None)}
+    found = {row["quantity"]: row["target_value"] for row in rows}
+    whole = targets(read_population(TABLE, TRUSTED).population, list(found))
+    assert found == pytest.approx(whole, abs=0.06)
+    assert found != pytest.approx(whole, abs=1e-6)
+
+
+def test_a_simulated_truth_is_the_target(tmp_path: Path) -> None:
+    truth = System(0.4, 0.6, 0.1, 0.2, 0.8)
+    simulation = SimulationSettings(items=300, systems={"planted": truth})
+    store, allocated = Store(tmp_path), AllocationSettings(base=20, budgets=[20], replicates=30, check_share=0.0)
+    planned = tasks(allocated, "planted")
+    listed = import_table(store, "tasks", "t1", "planted", TASKS, lambda: iter([planned]))
+    stage = simulation_stage(listed, "planted", simulation, allocated, Prior(), 3, Resources(range_rows=50))
+    with Cluster(ClusterSettings(use="never")) as cluster:
+        made = Runs(store, cluster, quiet=True).run([stage], "allocation")[0].read()
+    rows = [row for row in made.to_pylist() if row["quantity"] == "p_g"]
+    assert {(row["target"], row["resampling"], row["items"]) for row in rows} == {("truth", "simulated", 300)}
+    assert rows[0]["target_value"] == pytest.approx(0.6 * 0.6 + 0.4 * 0.9 * 0.8)
+    assert np.mean([row["covered"] for row in rows]) > 0.85
+    assert {row["finite_covered"] for row in rows} == {None}
+
+
+def test_a_fit_that_fails_stays_as_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    estimate, calls = Estimator.estimate, 0
+
+    def second_fails(self: Estimator, code: Code, seed: int) -> Estimates:
         nonlocal calls
         calls += 1
-        if calls == 2:
-            raise RuntimeError("chain 1 cannot start")
-        return sample(*args, **more)  # type: ignore[arg-type]
+        made = estimate(self, code, seed)
+        nothing = np.full_like(made.mean, np.nan)
+        parts = dict.fromkeys(("mean", "sd", "low", "high", "finite_low", "finite_high"), nothing)
+        return made if calls != 2 else made._replace(**parts, status="fail", reason="stuck", ess=float("nan"))
 
-    monkeypatch.setattr("rat_ray.model.posterior.sample_program", second_fails)
-    made = worker_on(TABLE, SETTINGS)({"tasks": TASK_LIST.slice(0, 3)})
+    monkeypatch.setattr(Estimator, "estimate", second_fails)
+    made = worker_on(TABLE, dataclasses.replace(SETTINGS, check_share=0.0))({"tasks": TASK_LIST.slice(0, 3)})
     check_table(made, ALLOCATION, "allocation")
     assert made.num_rows == 9
-    failed = made.slice(3, 3).to_pylist()
-    for row in failed:
+    for row in made.slice(3, 3).to_pylist():
         assert row["status"] == "fail"
         assert row["target_value"] is not None
         assert row["labels_r"] is not None
-        assert [row[name] for name in ("mean", "sd", "q2.5", "q97.5", "error", "covered")] == [None] * 6
+        names = ("mean", "sd", "q2.5", "q97.5", "finite_q2.5", "width", "error", "covered", "finite_covered", "ess")
+        assert [row[name] for name in names] == [None] * 10
     assert "fail" not in made.slice(0, 3).column("status").to_pylist()
-    first = summarise(made).filter(pa.compute.field("quantity") == "p_g").to_pylist()
-    assert [(row["replicates"], row["failed"], row["rmse"] is None) for row in first] == [
+    first = summarise(made).filter(pc.field("quantity") == "p_g").to_pylist()
+    assert [(row["replicates"], row["failed"], row["rmse"] is None) for row in first if row["config"] == CONFIG] == [
         (1, 0, False),
         (0, 1, True),
         (1, 0, False),
     ]
 
 
-def test_a_chain_that_does_not_converge_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = posterior.sample
-
-    def stuck(*args: object, **more: object) -> posterior.Sampled:
-        made = sample(*args, **more)  # type: ignore[arg-type]
-        apart = made.draws.column("chain").to_numpy() * 0.5 + made.draws.column("p_g").to_numpy() * 0.1
-        index = made.draws.schema.get_field_index("p_g")
-        return made._replace(draws=made.draws.set_column(index, "p_g", pa.array(apart)))
-
-    monkeypatch.setattr("rat_ray.allocate.study.sample", stuck)
-    made = worker_on(TABLE, SETTINGS)({"tasks": TASK_LIST.slice(0, 1)})
-    assert made.column("status").to_pylist() == ["fail"] * 3
-    assert made.column("mean").null_count == 3
+def test_a_task_that_killed_its_process_has_failed_rows() -> None:
+    lost = StudyWorker.lost(SETTINGS, {"tasks": TASK_LIST.slice(0, 2)}, "it died", ALLOCATION)
+    check_table(lost, ALLOCATION, "allocation")
+    assert lost.num_rows == 6
+    assert set(lost.column("status").to_pylist()) == {"fail"}
+    assert lost.column("mean").null_count == 6
 
 
 def test_the_stage_runs_on_the_one_mechanism(tmp_path: Path, allocation: pa.Table) -> None:
@@ -142,57 +198,6 @@ def test_the_stage_runs_on_the_one_mechanism(tmp_path: Path, allocation: pa.Tabl
         again = Runs(store, cluster, quiet=True)
         again.run([stage], "allocation")
     assert [record.new_rows for record in runs.records + again.records] == [12, 0]
-
-
-def test_print_study_shows_every_cell(allocation: pa.Table) -> None:
-    from rich.console import Console
-
-    screen = Console(width=160, record=True)
-    print_study(allocation, screen)
-    text = screen.export_text()
-    assert all(text.count(f" {strategy} ") == 6 for strategy in STRATEGIES)
-
-
-def test_summarise_by_hand() -> None:
-    def row(replicate: int, error: float | None, low: float | None, high: float | None) -> dict[str, object]:
-        covered = None if error is None else int(abs(error) < 0.1)
-        status = "fail" if error is None else "ok"
-        head = {"config": "c", "strategy": "joint", "budget": 5, "replicate": replicate, "quantity": "p_g"}
-        return {
-            **head,
-            "cost": 4.0 + replicate,
-            "error": error,
-            "q2.5": low,
-            "q97.5": high,
-            "covered": covered,
-            "status": status,
-        }
-
-    rows = [row(0, 0.03, 0.2, 0.4), row(1, -0.05, 0.3, 0.6), row(2, 0.11, 0.1, 0.5), row(3, None, None, None)]
-    found = summarise(pa.Table.from_pylist(rows, schema=ALLOCATION))
-    assert found.schema == STUDY_SUMMARY
-    squares = np.array([0.03, 0.05, 0.11]) ** 2
-    rmse = np.sqrt(squares.mean())
-    assert found.to_pylist() == [
-        {
-            "config": "c",
-            "strategy": "joint",
-            "budget": 5,
-            "quantity": "p_g",
-            "replicates": 3,
-            "failed": 1,
-            "cost": pytest.approx(5.5),
-            "rmse": pytest.approx(rmse),
-            "rmse_se": pytest.approx(squares.std(ddof=1) / np.sqrt(3) / (2 * rmse)),
-            "width": pytest.approx(0.3),
-            "width_se": pytest.approx(0.1 / np.sqrt(3)),
-            "coverage": pytest.approx(2 / 3),
-            "coverage_se": pytest.approx(np.std([1, 1, 0], ddof=1) / np.sqrt(3)),
-        }
-    ]
-    alone = summarise(pa.Table.from_pylist(rows[:1], schema=ALLOCATION)).to_pylist()[0]
-    assert (alone["rmse_se"], alone["width_se"], alone["coverage_se"]) == (None, None, None)
-    assert summarise(ALLOCATION.empty_table()).equals(STUDY_SUMMARY.empty_table())
 
 
 def test_a_quantity_without_a_target_has_a_width_and_no_error() -> None:
