@@ -186,9 +186,8 @@ def make_plan(context: Context) -> Plan:
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise InputError(f"configurations: {', '.join(doubled)} is listed twice")
-    studied = job.allocation.configuration
-    if job.allocation.enabled and studied and studied not in names:
-        raise InputError(f"allocation.configuration={studied}: no such configuration{did_you_mean(studied, names)}")
+    if job.allocation.enabled:
+        job.allocation.check_configurations(names)
     # A job of a sweep has a folder by the name of its configuration, which tells already what was varied.
     single = not listed and context.multirun
     out = below(job.out, names[0]) if single else context.folder(job.out)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rat_ray.allocate.study import is_small
 from rat_ray.datasets import DATASETS, Source, load, recall_source
 from rat_ray.errors import InputError, StageError, masked
 from rat_ray.evaluate import COMPONENTS, SETTINGS, Configuration, Plan, make_plan
@@ -58,7 +59,7 @@ class Results:
     annotations: dict[str, Table] = field(default_factory=dict)
     relevance: dict[str, Table] = field(default_factory=dict)
     fitted: dict[str, Fitted] = field(default_factory=dict)
-    allocation: Table | None = None
+    allocation: dict[str, Table] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -238,18 +239,19 @@ class Pipeline:
                 self.results.notes.append(f"WARNING: {name}: recall not known: {_first_line(failure.message)}")
 
     def _allocation(self, walk: Walk) -> list[Failed]:
-        if not self._nodes.allocation:
-            return []
-        failure, studied = walk.why(self._nodes.allocation), self._nodes.studied
-        if failure is None:
-            self.results.allocation = walk.tables[self._nodes.allocation]
-            return []
-        # Bad input, such as a system that answered nothing: the fits are still worth having.
-        self.results.notes.append(f"WARNING: no allocation study of {studied}: {_first_line(failure.message)}")
-        if failure.bad_input or studied in self.results.failed:
-            return []
-        self.results.failed[f"allocation of {studied}"] = failure.message
-        return [Failed(f"allocation of {studied}", failure.message, False)]
+        failed = []
+        for config, node in self._nodes.allocation.items():
+            failure = walk.why(node)
+            if failure is None:
+                self.results.allocation[config] = walk.tables[node]
+                continue
+            # Bad input, such as a system that answered nothing: the fits are still worth having.
+            self.results.notes.append(f"WARNING: no allocation study of {config}: {_first_line(failure.message)}")
+            if failure.bad_input or config in self.results.failed:
+                continue
+            self.results.failed[f"allocation of {config}"] = failure.message
+            failed.append(Failed(f"allocation of {config}", failure.message, False))
+        return failed
 
 
 def run_all(contexts: Sequence[Context]) -> list[Outcome]:
@@ -314,6 +316,8 @@ def _small(level: str, stages: Sequence[Stage]) -> bool:
     """Whether these stages are cheap enough for this process."""
     if level in _BY_ROWS:
         return sum(stage.num_rows for stage in stages) <= SMALL_ROWS
+    if level == "allocate":
+        return is_small(stages)
     return level == "summarise" and len(stages) <= 2 * SUMMARIES_HERE
 
 

@@ -53,8 +53,7 @@ class EvaluationNodes:
     verdicts: dict[str, dict[str, str]] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     fits: dict[str, FitNodes] = field(default_factory=dict)
-    allocation: str = ""
-    studied: str = ""  # the configuration of the allocation study
+    allocation: dict[str, str] = field(default_factory=dict)
 
 
 def declare(graph: Graph, plan: Plan, source_of: SourceOf) -> EvaluationNodes:
@@ -111,8 +110,8 @@ class _Declaration:
         sizes = FitResources(self._job.resources.count, self._job.resources.fit)
         nodes.fits = add_fits(self._graph, nodes.annotations, every, self._job, sizes)
         if self._job.allocation.enabled:
-            nodes.studied = self._job.allocation.configuration or self._plan.configurations[0].name
-            nodes.allocation = self._allocation(nodes.studied)
+            studied = self._job.allocation.configurations or [one.name for one in self._plan.configurations]
+            nodes.allocation = {config: self._allocation(config) for config in studied}
         return nodes
 
     def _configuration(self, configuration: Configuration) -> None:

@@ -93,7 +93,7 @@ def test_bad_label_files_are_refused_and_nothing_is_written(tmp_path: Path, text
         (["evaluate", "labels.config=mine"], "no setting 'config'"),
         (["evaluate", "retriever=dense", "retriever.dim=64"], "did you mean 'encoder.dim'"),
         (["evaluate", "judge.name=evidence"], "r@evidence is no judge"),
-        (["evaluate", "allocation=small", "allocation.configuration=bm25-gemma3_270m_eager"], "did you mean"),
+        (["evaluate", "allocation=small", "allocation.configurations=[bm25-gemma3_270m_eager]"], "did you mean"),
         (["allocate", "run=nowhere"], "nowhere"),
         (["report", "run=nowhere"], "nowhere"),
     ],

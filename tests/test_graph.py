@@ -163,7 +163,7 @@ SMALL = {
     "count": (27, 27),
     "fit": (27, 27),
     "summarise": (54, 54),
-    "allocate": (2, 2),
+    "allocate": (54, 54),
 }
 PAPER = {**SMALL, "import": (54, 4), "index": (72, 4)}  # one snapshot of Wikipedia for all three
 

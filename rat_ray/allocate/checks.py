@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from rat_ray.allocate.population import Population, code_of, counts_of, read_population, trusted_columns
-from rat_ray.allocate.settings import BOOTSTRAP, NONE, AllocationSettings
+from rat_ray.allocate.settings import BOOTSTRAP, AllocationSettings
 from rat_ray.allocate.spending import Replicate, spending_of
 from rat_ray.allocate.strategies import STRATEGIES, share_of
 from rat_ray.errors import InputError
@@ -16,7 +16,7 @@ from rat_ray.model.identify import IDENTIFIED, identify
 from rat_ray.model.patterns import MISSING, to_table
 
 _FEW = 10  # complete items: below, the base alone says next to nothing
-_SPREAD = 4.0  # standard deviations: a replicate whose labels cost less is as good as impossible
+_SPREAD = 4.0  # standard deviations: a replicate whose labels cost more or less is as good as impossible
 _WHY = {
     "all_t": (
         "without items that have both labels, T says nothing of R: P(G=1) is not identified, and intervals meant to "
@@ -46,8 +46,7 @@ def check(annotations: pa.Table, settings: AllocationSettings, trusted: Mapping[
             "labels; lower the base or label more items"
         )
     check_identified(what, settings)
-    check_budgets(what, population, settings)
-    said = base_warnings(settings)
+    said = [*base_warnings(settings), *check_budgets(what, population, settings)]
     for count, why in ((found.failed, "have an error"), (found.unknown_a, f"have no label of A in {columns['a']}")):
         if count:
             said.append(f"{count} of {annotations.num_rows} rows {why} and are no items of the study")
@@ -81,17 +80,25 @@ def check_identified(what: str, settings: AllocationSettings) -> None:
             )
 
 
-def check_budgets(what: str, population: Population, settings: AllocationSettings) -> None:
-    """Raise InputError for a budget that some replicate could not spend."""
+def check_budgets(what: str, population: Population, settings: AllocationSettings) -> list[str]:
+    """Warnings where some replicates run out of labels to buy before their budget is spent.
+
+    Raises InputError for a budget that no replicate could spend.
+    """
+    said = []
     for name in settings.strategies:
-        most = _always_spent(population, name, settings)
-        for budget in settings.budgets:
+        least, most = _buyable(population, name, settings)
+        for budget in sorted(settings.budgets):
+            cell = f"strategy {name}, budget {budget:g}"
             if budget > most:
                 raise InputError(
-                    f"{what}, strategy {name}, budget {budget:g}: all labels that it can buy beyond the base cost "
-                    f"{max(most, 0.0):g}{'' if settings.resampling == NONE else ' in some replicates'}; "
-                    "give smaller allocation.budgets, a smaller base, or more items"
+                    f"{what}, {cell}: all labels that it can buy beyond the base cost {most:g} at most; give smaller "
+                    "allocation.budgets, a smaller base, or more items"
                 )
+            if budget > least:
+                said.append(f"{cell}: some replicates run out of labels to buy; the column cost says what they spent")
+                break
+    return said
 
 
 def _check_labels(what: str, population: Population, columns: Mapping[str, str], rows: int) -> None:
@@ -126,22 +133,25 @@ def _identifies(strategy: str) -> bool:
     return identify(to_table(code_of(10 * seen), [])).known["p_g"].identified == IDENTIFIED
 
 
-def _always_spent(population: Population, strategy: str, settings: AllocationSettings) -> float:
-    """What the labels beyond the base cost at least, whatever the replicate."""
+def _buyable(population: Population, strategy: str, settings: AllocationSettings) -> tuple[float, float]:
+    """What the labels beyond the base cost at least and at most, over the replicates."""
     costs, share = settings.cost, share_of(strategy)
     r, a, t = population.r, population.a, population.t
     each = []
     for chance in (0.5,) if share is None else (0.0, 1.0):
         spent = spending_of(Replicate(r, a, t, np.full(len(r), chance), 0), strategy, costs).spent
         each.append(np.diff(spent, prepend=0.0))
-    beyond = len(r) - settings.base
     if share is None and settings.resampling != BOOTSTRAP:
-        largest = np.sort(each[0][population.complete])[::-1][: settings.base]
-        return float(each[0].sum() - largest.sum())
+        base = np.sort(each[0][population.complete])
+        taken = settings.base
+        total = each[0].sum()
+        return float(total - base[len(base) - taken :].sum()), float(total - base[:taken].sum())
     weights = [1.0] if share is None else [share, 1.0 - share]
     mean = sum(w * one.mean() for w, one in zip(weights, each, strict=True))
     square = sum(w * (one**2).mean() for w, one in zip(weights, each, strict=True))
-    return float(beyond * mean - _SPREAD * np.sqrt(beyond * max(square - mean**2, 0.0)))
+    beyond = len(r) - settings.base
+    spread = _SPREAD * np.sqrt(beyond * max(square - mean**2, 0.0))
+    return float(beyond * mean - spread), float(beyond * mean + spread)
 
 
 def _config_of(annotations: pa.Table) -> str:

@@ -80,6 +80,14 @@ class AllocationSettings:
             )
         self.cost.validate("allocation.cost")
 
+    def check_configurations(self, known: Sequence[str]) -> None:
+        """Raise InputError for a configuration to study that there is not, or that is named twice."""
+        for name in self.configurations:
+            if name not in known:
+                raise InputError(f"allocation.configurations: no configuration {name!r}{did_you_mean(name, known)}")
+        if len(set(self.configurations)) < len(self.configurations):
+            raise InputError(f"allocation.configurations={self.configurations}: a name occurs twice")
+
     @property
     def engine_settings(self) -> EngineSettings:
         """How each of the many fits is made."""

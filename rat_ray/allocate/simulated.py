@@ -12,7 +12,7 @@ from rat_ray.allocate.population import drawn_from
 from rat_ray.allocate.settings import BOOTSTRAP, NONE, AllocationSettings, StudySettings, System
 from rat_ray.allocate.study import allocation_stage
 from rat_ray.cluster import Resources
-from rat_ray.errors import InputError, did_you_mean
+from rat_ray.errors import InputError
 from rat_ray.model import Prior
 from rat_ray.seeds import seed_for
 from rat_ray.stage import Stage
@@ -36,16 +36,14 @@ class SimulationSettings:
 
 def chosen(allocation: AllocationSettings, simulation: SimulationSettings) -> list[str]:
     """The systems to study. Raises InputError for one that the simulation has not."""
-    for name in allocation.configurations:
-        if name not in simulation.systems:
-            raise InputError(f"allocation.configurations: no system {name!r}{did_you_mean(name, simulation.systems)}")
+    allocation.check_configurations(list(simulation.systems))
     return allocation.configurations or list(simulation.systems)
 
 
 def check_simulation(allocation: AllocationSettings, simulation: SimulationSettings) -> list[str]:
     """Refuse a study that cannot run; else warnings, in words.
 
-    Raises InputError for a base of more items than there are, a budget that some replicate could not spend, a system
+    Raises InputError for a base of more items than there are, a budget that cannot be spent, a system
     that answers nothing, or a strategy without a base that leaves P(G=1) open and is not forced.
     """
     allocation.validate()
@@ -53,6 +51,7 @@ def check_simulation(allocation: AllocationSettings, simulation: SimulationSetti
         raise InputError(f"allocation.resampling={allocation.resampling}: a simulation draws its items anew already")
     if allocation.base > simulation.items:
         raise InputError(f"allocation.base={allocation.base}: more than simulation.items={simulation.items}")
+    said = base_warnings(allocation)
     for name in chosen(allocation, simulation):
         what, truth = f"simulation: system {name!r}", simulation.systems[name]
         if (1 - truth.rho) * (1 - truth.alpha0) + truth.rho * (1 - truth.alpha1) == 0:
@@ -60,8 +59,8 @@ def check_simulation(allocation: AllocationSettings, simulation: SimulationSetti
         check_identified(what, allocation)
         drawn = drawn_from(truth, simulation.items, np.random.default_rng(seed_for(0, "simulation", name)))
         # Its costs vary as those of a bootstrap from one large table do.
-        check_budgets(what, drawn, _as_bootstrap(allocation))
-    return base_warnings(allocation)
+        said += [f"{name}: {text}" for text in check_budgets(what, drawn, _as_bootstrap(allocation))]
+    return said
 
 
 def truth_of(simulation: SimulationSettings, config: str) -> Sequence[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from rat_ray.allocate.settings import NONE, TASK_IDS, StudySettings, engine_of
 from rat_ray.allocate.spending import Bought, Replicate, Spending, buy, replicate_of, spending_of
 from rat_ray.cluster import Resources
 from rat_ray.model.diagnostics import FAIL
+from rat_ray.model.engines import IMPORTANCE
 from rat_ray.model.estimate import Estimates, Estimator
 from rat_ray.model.states import FINITE
 from rat_ray.seeds import rank_key, seed_for
@@ -101,7 +102,9 @@ class StudyWorker:
         if found.status == FAIL:
             _LOG.warning("allocation fit %s failed: %s", "/".join(map(str, name)), found.reason)
         checked = rank_key(settings.seed, "allocation check", *name) < settings.check_share * _EVERY
-        return _Fit(task, replicate, bought, found, self._checker.estimate(code, seed) if checked else None)
+        # Its own seed: a fit that NUTS took over would else be compared with the same draws.
+        own = seed_for(settings.seed, "allocation check fit", *name)
+        return _Fit(task, replicate, bought, found, self._checker.estimate(code, own) if checked else None)
 
     def _table(self, fits: list[_Fit]) -> pa.Table:
         """Column by column: a study has a quarter of a million rows."""
@@ -161,6 +164,16 @@ class StudyWorker:
 
 
 _TASK_FIELDS = [ALLOCATION.field(name) for name in TASK_IDS]
+
+
+# Up to so many fits take less time in this process than Ray takes to start, by engine.
+_FITS_HERE = {IMPORTANCE: 5000}
+_SLOW_FITS_HERE = 50
+
+
+def is_small(stages: Sequence[Stage]) -> bool:
+    """Whether studies together take less time in this process than Ray takes to start."""
+    return sum(stage.num_rows / _FITS_HERE.get(stage.settings.engine, _SLOW_FITS_HERE) for stage in stages) <= 1
 
 
 def study_stage(tasks: Table, annotations: Table, settings: StudySettings, resources: Resources) -> Stage:

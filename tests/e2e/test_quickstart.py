@@ -249,7 +249,7 @@ def test_the_allocation_study_has_every_cell(quickstart: Quickstart) -> None:
     study = pq.read_table(quickstart.out / "allocation.parquet")
     tables.check_table(study, tables.ALLOCATION, "allocation")
     cells = study.filter(pc.equal(study.column("quantity"), "p_g"))
-    assert cells.num_rows == 3 * 3 * 20
+    assert cells.num_rows == 4 * 3 * 3 * 20
 
 
 def test_the_same_command_again_computes_nothing(quickstart: Quickstart) -> None:
@@ -274,7 +274,7 @@ def test_allocate_runs_on_a_finished_run(quickstart: Quickstart) -> None:
         f"run={quickstart.out}",
         "allocation.replicates=2",
         "allocation.budgets=[10]",
-        "allocation.configuration=hybrid-gemma3_270m_eager",
+        "allocation.configurations=[hybrid-gemma3_270m_eager]",
         "out=study",
     ]
     printed = succeed("allocate", *arguments, cwd=quickstart.folder)
