@@ -33,7 +33,10 @@ from rat_ray.sweep import merge_summaries
 # Values of these keys are often paths, which Hydra's grammar would trip over (spaces, brackets, equal signs).
 _PATH_KEYS = ("data", "data_dir", "out", "store", "run", "people", "dataset.path", "generator.model_path")
 # Lists of names that people write without brackets: by=model,dataset.
-_LIST_KEYS = ("by", "configs", "judges", "files", "variables")
+_LIST_KEYS = (
+    *("by", "configs", "judges", "files", "filled", "strategies", "variables"),
+    *("allocation.configurations", "allocation.quantities", "allocation.strategies"),
+)
 _USAGE = f"""rat-ray {rat_ray.__version__}: evaluate retrieval-augmented generation
 
   rat-ray evaluate experiment=quickstart          the whole job on the embedded demo
@@ -41,7 +44,8 @@ _USAGE = f"""rat-ray {rat_ray.__version__}: evaluate retrieval-augmented generat
   rat-ray evaluate -m retriever=bm25,dense,hybrid generator=gemma3_270m_policy,gemma3_270m_eager
   rat-ray fit data=labels.csv out=DIR             labels in; posterior table and report out
   rat-ray compare run=OUT                         every two configurations on the same questions; ranks
-  rat-ray allocate run=OUT                        which labels tell most? a study on a finished run
+  rat-ray allocate data=labels.csv                which labels tell most? (run=OUT, simulation=paper)
+  rat-ray plan data=labels.csv goal=width quantity=p_g width=0.06   which items to label next? may I stop?
   rat-ray annotate export run=OUT out=DIR         the items to label next, for spreadsheets and Label Studio
   rat-ray annotate import run=OUT files=LABELLED people=FILE   labels back: checked, joined, kept in FILE
   rat-ray report run=OUT                          write the report of a finished run again

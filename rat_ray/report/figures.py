@@ -11,16 +11,13 @@ import pyarrow.compute as pc
 
 from rat_ray.report.estimates import Configuration, Estimate, number
 from rat_ray.report.names import HEADLINE, STATES, judge_of, name_of
-from rat_ray.report.study import study_points
 from rat_ray.report.style import (
     BAND,
     BLUE,
     GREY,
     INK,
-    MARKERS,
     ORANGE,
     PURPLE,
-    SERIES,
     SKY,
     VERMILLION,
     drawing,
@@ -308,56 +305,3 @@ def _density(values: Any, grid: Any) -> Any:
     images = np.stack([centres, -centres, 2 - centres])[:, None, :]
     kernel = np.exp(-0.5 * ((grid[None, :, None] - images) / width) ** 2).sum(axis=0)
     return kernel @ counts / (len(values) * width * np.sqrt(2 * np.pi))
-
-
-def allocation_figure(allocation: pa.Table) -> str:
-    """RMSE and mean width of the 95 % interval of P(G=1) against the budget, a line per strategy.
-
-    Bars are one Monte Carlo standard error to either side. A pair of panels per configuration. Where no replicate
-    gave an estimate, the figure says so.
-    """
-    points = study_points(allocation)
-    configs = list(dict.fromkeys(point.config for point in points))
-    if not configs:
-        return _no_estimates()
-    strategies = list(dict.fromkeys(point.strategy for point in points))
-    with drawing("allocation"):
-        figure = new_figure(0.8 + 3.2 * len(configs))
-        grid = figure.subplots(len(configs), 2, squeeze=False)
-        for config, pair in zip(configs, grid, strict=True):
-            mine = [point for point in points if point.config == config]
-            title = "" if len(configs) == 1 else f"{label_lines(config, 60, 2)}\n"
-            _study_panel(pair[0], mine, strategies, "rmse", title + "error of P(G=1) (RMSE)")
-            _study_panel(pair[1], mine, strategies, "width", title + "mean width of the 95 % interval")
-        handles, names = grid[0][0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper right", ncols=min(4, len(names)))
-        return to_svg(figure, "Error and interval width against the labelling budget, per strategy")
-
-
-def _no_estimates() -> str:
-    words = "No replicate of the allocation study gave an estimate of P(G=1)."
-    with drawing("allocation"):
-        figure = new_figure(0.8)
-        figure.text(0.5, 0.5, words, ha="center", va="center")
-        return to_svg(figure, words)
-
-
-def _study_panel(axes: Any, points: Sequence[Any], strategies: list[str], what: str, title: str) -> None:
-    budgets = sorted({point.budget for point in points})
-    gap = min(np.diff(budgets), default=10)
-    for index, strategy in enumerate(strategies):
-        known = [point for point in points if point.strategy == strategy and getattr(point, what) is not None]
-        mine = sorted(known, key=lambda point: point.budget)
-        values = [getattr(point, what) for point in mine]
-        errors = [getattr(point, f"{what}_se") or 0.0 for point in mine]
-        # A small shift per strategy keeps bars at the same budget apart.
-        shift = (index - (len(strategies) - 1) / 2) * 0.05 * float(gap)
-        axes.errorbar(
-            [point.budget + shift for point in mine], values, yerr=errors, label=strategy, capsize=3, lw=1.6, ms=6,
-            color=SERIES[index % len(SERIES)], marker=MARKERS[index % len(MARKERS)],
-        )  # fmt: skip
-    axes.set_title(title, loc="left")
-    axes.set_xticks(budgets)
-    axes.set_xlabel("cost of the labels bought (budget)")
-    axes.set_ylim(bottom=0)
-    axes.grid(axis="y")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from rat_ray.report import figures
+from rat_ray.report import allocation_figures, figures
 from rat_ray.report.content import ReportInput
 from rat_ray.report.estimates import (
     MISSING,
@@ -20,7 +20,7 @@ from rat_ray.report.estimates import (
 )
 from rat_ray.report.html import Column, Row, bullets, details, figure, paragraph, section, table, terms
 from rat_ray.report.names import HEADLINE, QUANTITIES, STATES, name_of
-from rat_ray.report.study import study_points
+from rat_ray.report.study import Best, StudyPoint, best_strategies, pooled_config, study_points
 from rat_ray.report.table import FOOTNOTES, TITLE, mark, marks_used, result_table
 
 # More rows than this are folded away, so that the sections after them are found.
@@ -200,45 +200,106 @@ def third_figure(report: ReportInput, configurations: Sequence[Configuration]) -
 
 
 def _allocation(allocation: pa.Table) -> str:
+    """The study of one configuration, or over all of them with the best strategy of each."""
+    pooled = pooled_config(allocation)
     points = study_points(allocation)
-    columns = [
-        Column("configuration", "name"),
-        Column("strategy", "word"),
-        Column("budget"),
-        Column("RMSE of P(G=1)"),
-        Column("mean interval width"),
-        Column("interval held the target"),
-        Column("replicates"),
-    ]
-    rows = [
+    shown = [pooled] if pooled is not None else None
+    several = "" if pooled is None else "Each point is a mean over the configurations. "
+    return section(
+        "Which labels to buy",
+        figure(
+            allocation_figures.allocation_figure(allocation, shown),
+            "How to read it: the lower a line, the closer (left) and the surer (middle) the estimate for the same "
+            f"money; right, the dashed line is what the intervals promise. {several}Bars are one Monte Carlo standard "
+            "error each way, so lines whose bars overlap may not differ.",
+        ),
+        _best_per_configuration(allocation, pooled),
+        paragraph(_what_is_compared(allocation), "small"),
+        details("The numbers behind it (± one Monte Carlo standard error)", table(_STUDY_COLUMNS, _study_rows(points))),
+    )
+
+
+def _what_is_compared(allocation: pa.Table) -> str:
+    """What the intervals are held against, in words."""
+    kinds = set(allocation.column("target").to_pylist()), set(allocation.column("resampling").to_pylist())
+    if kinds[0] == {"truth"}:
+        return "The target is the truth that the tables were drawn from, and the interval that on new questions."
+    if kinds[1] == {"bootstrap"}:
+        return (
+            "The target is the value in the full table, from which the items of each replicate were drawn with "
+            "replacement; the interval is that on new questions."
+        )
+    return (
+        "The target is the value in the full table, and the interval, where the quantity has one, that among exactly "
+        "its items: the labels that a fit saw are known, so it closes as the budget buys the whole table."
+    )
+
+
+_STUDY_COLUMNS = (
+    Column("configuration", "name"),
+    Column("strategy", "word"),
+    Column("budget"),
+    Column("spent"),
+    Column("RMSE of P(G=1)"),
+    Column("mean interval width"),
+    Column("interval held the target"),
+    Column("replicates"),
+)
+
+
+def _study_rows(points: Sequence[StudyPoint]) -> list[Row]:
+    return [
         Row(
             [
-                point.config if index == 0 or points[index - 1].config != point.config else "",
+                point.config if first else "",
                 point.strategy,
-                count_cell(point.budget),
+                f"{point.budget:g}",
+                MISSING if point.cost is None else f"{point.cost:.1f}",
                 _with_error(point.rmse, point.rmse_se),
                 _with_error(point.width, point.width_se),
                 MISSING if point.covered is None else f"{100 * point.covered:.0f} %",
                 f"{point.replicates}" + (f" ({point.failed} failed)" if point.failed else ""),
             ],
             flag=point.failed > 0,
+            group=first,
         )
         for index, point in enumerate(points)
+        for first in [index == 0 or points[index - 1].config != point.config]
     ]
-    return section(
-        "Which labels to buy",
-        figure(
-            figures.allocation_figure(allocation),
-            "How to read it: the lower a line, the closer (left) and the surer (right) the estimate for the same "
-            "money; bars are one Monte Carlo standard error each way, so lines whose bars overlap may not differ.",
-        ),
-        paragraph(
-            "The target is the value in the full table, which contains the labels that a fit saw. The more of the "
-            "table a budget buys, the more often the interval holds it: more than 95 % is to be expected.",
-            "small",
-        ),
-        details("The numbers behind it (± one Monte Carlo standard error)", table(columns, rows)),
-    )
+
+
+def _best_per_configuration(allocation: pa.Table, pooled: str | None) -> str:
+    """A row per configuration: the strategy with the least error at the largest budget, beside joint's."""
+    found = [one for one in best_strategies(allocation) if one.config != pooled]
+    if pooled is None or not found:
+        return ""
+    against = next((one.against.strategy for one in found if one.against is not None), "")
+    columns = [
+        Column("configuration", "name"),
+        Column("budget"),
+        Column("least RMSE", "word"),
+        Column("RMSE of P(G=1)"),
+        *([Column(f"{against}'s RMSE"), Column("beyond Monte Carlo error?", "word")] if against else []),
+    ]
+    rows = [
+        Row(
+            [
+                one.config,
+                f"{one.budget:g}",
+                one.best.strategy,
+                _with_error(one.best.rmse, one.best.rmse_se),
+                *([number(None if one.against is None else one.against.rmse, 3), _beyond(one)] if against else []),
+            ]
+        )
+        for one in found
+    ]
+    return paragraph("The best strategy of each configuration, at the largest budget:") + "\n" + table(columns, rows)
+
+
+def _beyond(one: Best) -> str:
+    if one.difference is None:
+        return MISSING
+    return "yes" if one.beyond_error else "no"
 
 
 def _with_error(value: float | None, error: float | None) -> str:

@@ -52,7 +52,8 @@ def allocation(errors: dict[tuple[str, int], list[float | None]], config: str = 
     rows = [
         {
             "config": config, "strategy": strategy, "budget": budget, "replicate": replicate, "quantity": "p_g",
-            "base": 20, "target": "full table", "target_value": 0.5, "error": error,
+            "base": 20, "target": "full_table", "resampling": "none", "target_value": 0.5, "error": error,
+            "cost": float(budget), "width": None if error is None else 0.2,
             "mean": None if error is None else 0.5 + error, "q2.5": None if error is None else 0.4 + error,
             "q97.5": None if error is None else 0.6 + error,
             "covered": None if error is None else int(abs(error) <= 0.1), "status": "fail" if error is None else "ok",

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from rat_ray.report import figures
+from rat_ray.report.allocation_figures import allocation_figure
 from rat_ray.report.estimates import read_summary
 from rat_ray.report.page import ReportInput, render
 from rat_ray.tables import CHECKS
@@ -264,7 +265,7 @@ def test_nothing_to_draw_is_no_figure(draw: Callable[[], str | None]) -> None:
 
 
 def test_a_study_without_estimates_says_so() -> None:
-    words = "".join(ET.fromstring(figures.allocation_figure(allocation({("uniform", 10): [None]}))).itertext())
+    words = "".join(ET.fromstring(allocation_figure(allocation({("uniform", 10): [None]}))).itertext())
     assert "No replicate of the allocation study gave an estimate" in words
 
 
