@@ -37,7 +37,7 @@ from rat_ray.store import Store
 
 CONFIGURATIONS = 27
 ITEMS = 1000
-RANGE_ROWS = 300
+RANGE_ROWS = 600
 PRIOR, SEED = Prior(), 1
 
 

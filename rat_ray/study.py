@@ -31,11 +31,6 @@ from rat_ray.study_source import Source, from_data, from_run
 if TYPE_CHECKING:
     from rat_ray.commands import Context
 
-# Up to so many fits take less time in this process than Ray takes to start.
-_FITS_HERE = {"importance": 5000}
-_SLOW_FITS_HERE = 50
-
-
 @dataclass(frozen=True)
 class AllocateSettings:
     """Everything behind `conf/allocate.yaml`. Exactly one of data, run and simulation is given."""
@@ -148,10 +143,8 @@ def _run(work: _Work, runs: Runs) -> Results:
         _simulated(work, runs, config) if source is None else _studied(work, runs, config, imported[config])
         for config in work.configs
     ]
-    fits = sum(stage.num_rows for stage in stages)
-    small = fits <= _FITS_HERE.get(job.allocation.engine, _SLOW_FITS_HERE)
     title = f"allocation study of {work.configs[0]}" if len(work.configs) == 1 else "allocation study"
-    allocation = pa.concat_tables([table.read() for table in runs.run(stages, title, small)])
+    allocation = pa.concat_tables([table.read() for table in runs.run(stages, title, is_small(stages))])
     judged = None
     if source is not None and job.judge_study.enabled:
         judged = run_judges(runs, imported, source.trusted, job)

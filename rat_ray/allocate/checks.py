@@ -14,13 +14,14 @@ from rat_ray.allocate.strategies import STRATEGIES, share_of
 from rat_ray.errors import InputError
 from rat_ray.model.identify import IDENTIFIED, identify
 from rat_ray.model.patterns import MISSING, to_table
+from rat_ray.model.strata import read_strata
 
 _FEW = 10  # complete items: below, the base alone says next to nothing
 _SPREAD = 4.0  # standard deviations: a replicate whose labels cost more or less is as good as impossible
 _WHY = {
     "all_t": (
-        "without items that have both labels, T says nothing of R: P(G=1) is not identified, and intervals meant to "
-        "cover 95 % covered 15 to 40 % in simulation"
+        "without items that have both labels, T says nothing of R: P(G=1) is not identified, and its interval is what "
+        "the prior makes of it (meant to cover 95 %, it covered 0 to 100 % in simulation, depending on the system)"
     ),
     "all_r": "without a label of T, P(G=1) stays as wide as the prior of tau makes it",
     "mixed": "R and T on different items: how they go together is not identified, and P(G=1) only bounded",
@@ -50,6 +51,12 @@ def check(annotations: pa.Table, settings: AllocationSettings, trusted: Mapping[
     for count, why in ((found.failed, "have an error"), (found.unknown_a, f"have no label of A in {columns['a']}")):
         if count:
             said.append(f"{count} of {annotations.num_rows} rows {why} and are no items of the study")
+    strata = len(read_strata(annotations).names)
+    if strata > 1:
+        said.append(
+            f"the items come from {strata} strata, or were chosen with unequal probabilities: the study counts every "
+            "item alike and labels them at random"
+        )
     if not population.whole:
         said.append(
             f"{items - complete} of {items} items lack labels, which no budget can buy; errors are taken from the "

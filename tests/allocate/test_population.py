@@ -110,6 +110,12 @@ def test_a_table_that_can_be_studied_passes() -> None:
     assert check(TABLE, AllocationSettings(base=60, budgets=[0]), TRUSTED) == []
 
 
+def test_strata_are_counted_alike_and_said() -> None:
+    table = with_column(TABLE, "stratum", ["easy" if i % 3 else "hard" for i in range(60)])
+    said = check(table, AllocationSettings(base=60, budgets=[0]), TRUSTED)
+    assert [text for text in said if "2 strata" in text] == said
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -137,7 +143,7 @@ def test_a_base_beyond_the_complete_items_names_both_numbers() -> None:
 
 def test_a_base_that_is_small_or_absent() -> None:
     assert "allocation.base=9" in check(TABLE, AllocationSettings(base=9, budgets=[5]), TRUSTED)[0]
-    for strategy, why in (("all_t", "15 to 40 %"), ("all_r", "prior of tau"), ("mixed-0.3", "only bounded")):
+    for strategy, why in (("all_t", "0 to 100 %"), ("all_r", "prior of tau"), ("mixed-0.3", "only bounded")):
         alone = AllocationSettings(base=0, budgets=[5], strategies=[strategy])
         with pytest.raises(InputError, match=f"base=0 with strategy {strategy}.*{why}.*force=true"):
             check(TABLE, alone, TRUSTED)

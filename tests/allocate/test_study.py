@@ -74,6 +74,15 @@ def test_a_share_of_the_fits_is_made_again_by_nuts(allocation: pa.Table) -> None
     assert alone.column("nuts_mean").null_count == 12
 
 
+def test_the_check_makes_draws_of_its_own() -> None:
+    """A fit by NUTS that is made again by NUTS agrees, but is not the same draws."""
+    settings = dataclasses.replace(SETTINGS, engine="stanli", check_share=1.0)
+    for row in worker_on(TABLE, settings)({"tasks": TASK_LIST.slice(0, 1)}).to_pylist():
+        assert row["sampler"] == "nuts"
+        assert row["mean"] != row["nuts_mean"]
+        assert abs(row["mean"] - row["nuts_mean"]) < 0.25 * row["nuts_sd"]
+
+
 def test_each_task_alone_gives_the_same_rows(allocation: pa.Table) -> None:
     backwards = range(TASK_LIST.num_rows - 1, -1, -1)
     one_worker = worker_on(TABLE, SETTINGS)
