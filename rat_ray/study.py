@@ -13,6 +13,7 @@ from rat_ray.allocate.information import Told, labelled, told, told_of_truth
 from rat_ray.allocate.judge_settings import JudgeStudySettings
 from rat_ray.allocate.judge_study import plans, run_judges
 from rat_ray.allocate.simulated import SimulationSettings, check_simulation, chosen, simulation_stage, truth_of
+from rat_ray.allocate.study import is_small
 from rat_ray.cluster import Cluster, ClusterSettings
 from rat_ray.errors import InputError
 from rat_ray.evaluate import StageResources
@@ -30,6 +31,7 @@ from rat_ray.study_source import Source, from_data, from_run
 
 if TYPE_CHECKING:
     from rat_ray.commands import Context
+
 
 @dataclass(frozen=True)
 class AllocateSettings:
