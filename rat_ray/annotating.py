@@ -12,15 +12,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from rich.console import Console
 
+from rat_ray.allocate.costs import Costs
+from rat_ray.allocate.plan_goal import parse_goal
 from rat_ray.annotate.people import VARIABLES, check_rule, judgements
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.export import read_finished
+from rat_ray.keys import key_of
 from rat_ray.labelling.collect import collect
 from rat_ray.labelling.keep import LabelsFile, check_written, read_back
 from rat_ray.labelling.run import LabelledRun, rule_columns
-from rat_ray.labelling.select import Chosen, assign, check_how, select
+from rat_ray.labelling.select import PLANNER, Chosen, Selection, assign, check_how, select
 from rat_ray.labelling.sheets import LABEL_STUDIO, SEPARATORS, Shown, csv_text, jsonl_text, label_studio_text
 from rat_ray.labelling.show import import_lines, labels_lines, selection_lines
+from rat_ray.model import EngineSettings, Policy, Prior
+from rat_ray.model.verdicts import PANEL
 from rat_ray.output import OutFiles, OutFolder
 from rat_ray.progress import console
 from rat_ray.settings import build, check_given
@@ -40,7 +45,8 @@ items.csv            for a spreadsheet: fill in the column label (1 or yes, 0 or
 items.jsonl          the same, texts whole.
 label_studio.json    the same as tasks for Label Studio, with label_studio.xml as the project's labelling interface.
 annotator-N.*        with several annotators: what each of them labels.
-selection.parquet    which items were drawn from which stratum, and with which probability. Not for annotators.
+selection.parquet    which items were drawn from which stratum, and with which probability; with how=planner in which
+                     order, and why. Not for annotators.
 run.json             how they were drawn.
 
 Back with: rat-ray annotate import run={run} files=[...] people=people.parquet
@@ -69,6 +75,25 @@ class AnnotateSettings:
     annotator: str = ""
     resolve: str = "majority"
     replace: bool = False
+    # how=planner, as for `rat-ray plan`
+    goal: str | None = None
+    quantity: str = "p_g"
+    width: float | str | None = None
+    interval: str = "new"
+    a: str | None = None
+    b: str | None = None
+    level: float | str | None = None
+    chance: float = 0.8
+    cost: Costs = field(default_factory=Costs)
+    budget: float | None = None
+    strategies: list[str] = field(default_factory=list)
+    base: int = 50
+    futures: int = 100
+    judges: list[str] | None = None
+    judge_model: str = PANEL
+    prior: Prior = field(default_factory=Prior)
+    policy: Policy = field(default_factory=Policy)
+    engine: EngineSettings = field(default_factory=EngineSettings)
 
     def validate(self) -> None:
         """Raise InputError for settings that do not go together."""
@@ -94,6 +119,11 @@ class AnnotateSettings:
                 f"variables={self.variables}: give each of r, a and t at most once, and one of them at least"
             )
         check_how(self.how)
+        if self.how == PLANNER:
+            self._validate_planner()
+        for name in _PLANNER if self.how != PLANNER else ():
+            if getattr(self, name) != _DEFAULTS[name]:
+                raise InputError(f"{name}= goes with how=planner")
         if self.by is not None and self.how != "stratified":
             raise InputError("by= goes with how=stratified")
         if self.n < 1:
@@ -104,6 +134,14 @@ class AnnotateSettings:
             raise InputError(f"overlap={self.overlap}: give the share of items that two people label, from 0 to 1")
         if self.separator not in SEPARATORS:
             raise InputError(f"separator={self.separator!r}: use ',' or ';', which German spreadsheets expect")
+
+    def _validate_planner(self) -> None:
+        from rat_ray.planner import check_look, goal_of
+
+        parse_goal(goal_of(self))
+        check_look(self.cost, self.budget, self.base, self.n, self.futures)
+        if self.variables != _DEFAULTS["variables"]:
+            raise InputError("variables=: with how=planner the planner says what to label, R or T of each item")
 
     def _validate_import(self) -> None:
         check_rule(self.resolve)
@@ -119,10 +157,14 @@ class AnnotateSettings:
 SETTINGS = AnnotateSettings
 _EXPORT = ("out", "n", "variables", "how", "by", "seed", "configurations", "annotators", "overlap", "separator")
 _IMPORT = ("files", "annotator", "resolve", "replace")
+_PLANNER = (
+    *("goal", "quantity", "width", "interval", "a", "b", "level", "chance", "cost", "budget", "strategies", "base"),
+    *("futures", "judges", "judge_model"),
+)
 _DEFAULTS = {
     one.name: one.default_factory() if one.default_factory is not dataclasses.MISSING else one.default
     for one in dataclasses.fields(AnnotateSettings)
-    if one.name in (*_EXPORT, *_IMPORT)
+    if one.name in (*_EXPORT, *_IMPORT, *_PLANNER)
 }
 
 
@@ -140,10 +182,9 @@ def run(context: Context) -> str:
 
 def _export(job: AnnotateSettings, run: LabelledRun, facts: dict[str, Any], screen: Console) -> str:
     run.check(job.configurations)
-    strata = _strata(job, run, facts) if job.how == "stratified" else None
-    before = [] if job.people is None else LabelsFile(job.people, job.storage).read(must=True)
-    labelled = {v: {one.item for one in before if one.variable == v and one.label is not None} for v in VARIABLES}
     settings = {name: getattr(job, name) for name in (*_EXPORT, "run", "people") if name != "out"}
+    if job.how == PLANNER:
+        settings |= {name: key_of(getattr(job, name)) for name in (*_PLANNER, "prior", "policy")}
     made_of = {"run_settings": facts.get("settings_digest"), "run_written_from": facts.get("made_of")}
     out = OutFolder(job.out, {**settings, **made_of}, KIND, storage=job.storage)
     out.check()
@@ -152,7 +193,15 @@ def _export(job: AnnotateSettings, run: LabelledRun, facts: dict[str, Any], scre
             screen, [f"out: {out.url} holds this export already; nothing was written, give another out= for a new one"]
         )
         return out.url
-    selection = select(run, job.variables, job.n, strata, job.configurations, labelled, job.seed)
+    if job.how == PLANNER:
+        from rat_ray.planner import planned_selection  # which needs all of the statistics
+
+        planned = planned_selection(job, screen)
+        if planned is None:
+            return out.url
+        selection = planned
+    else:
+        selection = _drawn(job, run, facts)
     shown = _shown(job, run, selection.chosen)
     out.claim()
     _write_sheets(out, "", shown, job.separator)
@@ -162,12 +211,20 @@ def _export(job: AnnotateSettings, run: LabelledRun, facts: dict[str, Any], scre
             _write_sheets(out, f"annotator-{person}", mine, job.separator)
     out.write_text("label_studio.xml", LABEL_STUDIO)
     out.write_text("README.txt", _README.format(run=job.run))
-    out.write_table("selection.parquet", _selection_table(selection.chosen))
+    out.write_table("selection.parquet", _selection_table(selection))
     drawn = {"strata": [one._asdict() for one in selection.strata], "labelled_before": selection.labelled}
-    out.finish({**drawn, "columns": strata, "items": len(shown)})
+    columns = _strata(job, run, facts) if job.how == "stratified" else None
+    out.finish({**drawn, "columns": columns, "items": len(shown), "strategy": selection.strategy})
     _say(screen, selection_lines(selection))
     _say(screen, [f"out: {out.url}"])
     return out.url
+
+
+def _drawn(job: AnnotateSettings, run: LabelledRun, facts: dict[str, Any]) -> Selection:
+    strata = _strata(job, run, facts) if job.how == "stratified" else None
+    before = [] if job.people is None else LabelsFile(job.people, job.storage).read(must=True)
+    labelled = {v: {one.item for one in before if one.variable == v and one.label is not None} for v in VARIABLES}
+    return select(run, job.variables, job.n, strata, job.configurations, labelled, job.seed)
 
 
 def _strata(job: AnnotateSettings, run: LabelledRun, facts: dict[str, Any]) -> dict[str, list[str]]:
@@ -198,10 +255,11 @@ def _write_sheets(out: OutFiles, name: str, shown: Sequence[Shown], separator: s
     out.write_text(f"{name}.label_studio.json" if name else "label_studio.json", label_studio_text(shown))
 
 
-def _selection_table(chosen: Sequence[Chosen]) -> pa.Table:
+def _selection_table(selection: Selection) -> pa.Table:
+    own = {"place": None, "strategy": selection.strategy}
     rows = [
-        {**one._asdict(), "config": one.place.config, "question_id": one.place.question_id, "place": None}
-        for one in chosen
+        {**one._asdict(), **own, "config": one.place.config, "question_id": one.place.question_id}
+        for one in selection.chosen
     ]
     text, names = pa.string(), ("variable", "item", "config", "question_id", "stratum")
     fields = [
@@ -209,6 +267,7 @@ def _selection_table(chosen: Sequence[Chosen]) -> pa.Table:
         ("inclusion", pa.float64()),
         ("serves", pa.int64()),
         ("order", pa.int64()),
+        *([("strategy", text), ("why", text)] if selection.strategy else []),
     ]
     return pa.Table.from_pylist(rows, pa.schema(fields))
 

@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, str] = {
     "fit": "rat_ray.fitting",
     "compare": "rat_ray.comparing",
     "allocate": "rat_ray.study",
+    "plan": "rat_ray.planner",
     "annotate": "rat_ray.annotating",
     "report": "rat_ray.reporting",
     "store": "rat_ray.storing",

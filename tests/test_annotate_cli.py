@@ -559,7 +559,7 @@ def test_a_killed_import_leaves_the_old_labels(sheets: Path, monkeypatch: pytest
         (["run=run"], "say `rat-ray annotate export` or `rat-ray annotate import`"),
         (["action=imprt", "run=run"], "did you mean 'import'"),
         (["export"], "run: must be given"),
-        (["export", "run=run", "how=planner"], "the planner does not exist yet"),
+        (["export", "run=run", "how=planner"], "goal: must be given; a goal is one of"),
         (["export", "run=run", "how=randm"], "did you mean 'random'"),
         (["export", "run=run", "variables=[r,x]"], "'x' is no variable"),
         (["export", "run=run", "variables=[r,r]"], "at most once"),

@@ -13,14 +13,16 @@ from rat_ray.errors import InputError, did_you_mean
 from rat_ray.labelling.run import LabelledRun, Place
 from rat_ray.seeds import rank_key
 
-HOW: Final = ("random", "stratified")
+PLANNER: Final = "planner"
+HOW: Final = ("random", "stratified", PLANNER)
 
 
 class Chosen(NamedTuple):
     """An item to label. serves: how many rows of the run its label fills. stratum: in words, with how=stratified.
 
     inclusion: the probability with which an item of its stratum (without strata: any item) that had no label yet was
-    drawn. order: its place among all that were drawn for the variable, from 0.
+    drawn; None with how=planner. order: its place among all that were drawn for the variable, from 0; with how=planner
+    among all. why: the planner's reason.
     """
 
     variable: str
@@ -28,8 +30,19 @@ class Chosen(NamedTuple):
     place: Place
     serves: int
     stratum: str | None
-    inclusion: float
+    inclusion: float | None
     order: int
+    why: str | None = None
+
+
+class Wanted(NamedTuple):
+    """A label that the planner asks for."""
+
+    variable: str
+    item: str
+    place: Place
+    serves: int
+    why: str
 
 
 class Stratum(NamedTuple):
@@ -42,17 +55,16 @@ class Stratum(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """labelled: items per variable that had a label already, and were left out."""
+    """labelled: items per variable that had a label already, and were left out. strategy: the planner's."""
 
     chosen: list[Chosen]
     strata: list[Stratum]
     labelled: dict[str, int]
+    strategy: str | None = None
 
 
 def check_how(how: str) -> None:
     """Raise InputError for a way of choosing that there is not."""
-    if how == "planner":
-        raise InputError("how=planner: the planner does not exist yet; use how=random or how=stratified")
     if how not in HOW:
         raise InputError(f"how={how}: unknown{did_you_mean(how, HOW)}")
 
@@ -86,6 +98,21 @@ def select(
         rest = f"; {sum(skipped.values())} items have a label already" if any(skipped.values()) else ""
         raise InputError(f"run: there is nothing to label for variables={','.join(variables)}{rest}")
     return Selection(chosen, counted, skipped)
+
+
+def in_order(asked: Sequence[Wanted], left: Mapping[str, int], labelled: Mapping[str, int], strategy: str) -> Selection:
+    """What the planner asks for, in its order; an item that several rows share once.
+
+    left, labelled: items per variable without and with a label.
+    """
+    once = {(one.variable, one.item): one for one in reversed(asked)}
+    kept = [one for one in asked if once[one.variable, one.item] is one]
+    chosen = [
+        Chosen(one.variable, one.item, one.place, one.serves, None, None, order, one.why)
+        for order, one in enumerate(kept)
+    ]
+    strata = [Stratum(v, None, left[v], sum(one.variable == v for one in chosen)) for v in left]
+    return Selection(chosen, strata, dict(labelled), strategy)
 
 
 def _draw(
