@@ -2,10 +2,11 @@
 
     PYTHONPATH=. OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/importance.py
 
-Study tables of 1,000 items as the tests have them: without judges (bar: 15 times), with two independent judges (40
-times), and with a panel of two or three (no bar). Both through `Estimator.estimate`, without the shares among the
-items: from counts to estimates. stanli: 2 chains of 300 + 1,000 (its fastest setting that passes the diagnostics here).
-Importance: 2,000 proposals; what it leaves to NUTS counts with NUTS' time and draws. Tables in turns.
+Study tables of 1,000 items and 50 to 350 labels as the tests have them: without judges (bar: 15 times), with two
+independent judges (40 times), and with a panel of two or three (no bar); and a table of 2,000 items, 600 labels and
+two independent judges, 54 patterns (40 times). Both through `Estimator.estimate`, without the shares among the items:
+from counts to estimates. stanli: 2 chains of 300 + 1,000, a short warmup in its favour. Importance: 2,000 proposals;
+what it leaves to NUTS counts with NUTS' time and draws. Tables in turns.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import statistics
 import time
 from typing import NamedTuple
 
+from count_tables import count_table
+
 from rat_ray.model import EngineSettings
 from rat_ray.model.estimate import Estimates, Estimator
-from rat_ray.model.patterns import Code
+from rat_ray.model.patterns import Code, check_counts, to_code
 from tests.model.study_tables import R_AND_T, study_table
 
 NUTS = EngineSettings(kind="stanli", chains=2, warmup=300, samples=1000)
@@ -25,17 +28,19 @@ IN_TURN = 20  # importance fits of a table for one by NUTS
 
 
 class Case(NamedTuple):
-    """What is fitted. bar: how many times as fast."""
+    """What is fitted. bar: how many times as fast; full: on the table of 54 patterns."""
 
     name: str
     judges: tuple[str, ...]
     model: str
     bar: float | None
+    full: bool = False
 
 
 CASES = [
     Case("no judges", (), "panel", 15.0),
     Case("two independent judges", R_AND_T, "independent", 40.0),
+    Case("two independent judges, 600 labels", R_AND_T, "independent", 40.0, full=True),
     Case("panel of two", R_AND_T, "panel", None),
     Case("panel of three", (*R_AND_T, "t@z"), "panel", None),
 ]
@@ -67,6 +72,8 @@ def run(case: Case, tables: int) -> bool:
     theirs: list[Timed] = []
     for number in range(tables):
         code = study_table(1000 + number, case.judges)
+        if case.full:
+            code = to_code(check_counts(count_table(case.judges)))
         for estimator in (fast, slow):
             estimator.estimate(code, 0)  # what is cached
         mine.append(timed(fast, code, range(1, 1 + IN_TURN)))

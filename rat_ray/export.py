@@ -18,11 +18,12 @@ from rat_ray.keys import digest_of, key_of
 from rat_ray.merging import PEOPLE_FILE, PROBLEMS_FILE, RETRIEVAL_FILE
 from rat_ray.model import identify, merge
 from rat_ray.model.design import Options
+from rat_ray.model.engines import IMPORTANCE, NUTS
 from rat_ray.model.identify import identify_together
 from rat_ray.model.notes import notes_on, warnings_of
 from rat_ray.model.priors import Prior, parameter_draws
 from rat_ray.model.states import PARAMETERS, derive
-from rat_ray.model.workers import RETRIED
+from rat_ray.model.workers import PARETO_K, RETRIED, SAMPLER
 from rat_ray.output import OutFiles, OutFolder
 from rat_ray.progress import console
 from rat_ray.report import ReportInput, render
@@ -83,8 +84,9 @@ def _write_evaluation(pipeline: Pipeline, people: pa.Table | None) -> None:
     if results.relevance:
         write_tables(out, "relevance", results.relevance)
         out.write_table(RETRIEVAL_FILE, _retrieval(pipeline))
-    if results.allocation is not None:
-        out.write_table("allocation.parquet", results.allocation.read())
+    if results.allocation:
+        studied = [table.read() for table in results.allocation.values()]
+        out.write_table("allocation.parquet", pa.concat_tables(studied))
     problems = [dataset.source.problems() for dataset in results.datasets.values()]
     out.write_table(PROBLEMS_FILE, pa.concat_tables([tables.PROBLEMS.empty_table(), *problems]))
 
@@ -183,8 +185,11 @@ def fit_notes(fitted: Mapping[str, Fitted], job: FitJob) -> list[str]:
         known = {name: identify(one, options) for name, one in counts.items()}
     for name, one in fitted.items():
         where = f"{name}: " if len(fitted) > 1 else ""
-        retried = RETRIED in (one.posterior.read(["chain"]).schema.metadata or {})
-        found = [*notes_on(known[name], counts[name], retried), *warnings_of(one.summary.read(), one.checks.read())]
+        said = one.posterior.read(["chain"]).schema.metadata or {}
+        taken_over = job.engine.kind == IMPORTANCE and said.get(SAMPLER) == NUTS.encode()
+        pareto_k = float(said[PARETO_K]) if PARETO_K in said else None
+        found = notes_on(known[name], counts[name], RETRIED in said, taken_over, pareto_k)
+        found += warnings_of(one.summary.read(), one.checks.read())
         notes += [where + text for text in found]
     return notes
 

@@ -238,7 +238,7 @@ def _sample_stage(settings: FitSettings, resources: Resources, found: Tables) ->
     quantities, replicated = _names(settings, found["patterns"])
     return Stage(
         table="posterior",
-        version=2,
+        version=3,
         label=f"fit {settings.config}",
         settings=settings.posterior,
         worker=PosteriorWorker,
@@ -255,7 +255,7 @@ def _summary_stage(settings: FitSettings, resources: Resources, found: Tables) -
     settings = _present(settings, found)
     return Stage(
         table="summary",
-        version=2,
+        version=3,
         label=f"summarise {settings.config}",
         settings=settings.summary,
         worker=SummaryWorker,

@@ -35,7 +35,7 @@ from rat_ray.model.verdicts import (
     panel,
 )
 
-_MOST_INT = 2**31 - 1  # of Stan's integers
+MOST_INT = 2**31 - 1  # of Stan's integers
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ def design_of(codes: Mapping[str, Code], judges: Sequence[str], prior: Prior, op
         items.n,
     )
     weighted = any(not np.array_equal(code.stands_for, code.n) for code in kept.values())
-    countable = bool(items.n.sum() <= _MOST_INT)
+    countable = bool(items.n.sum() <= MOST_INT)
     ratios, finite = quantities_of(options.policy)
     cells: list[Cells] = []
     if options.replicate and countable:

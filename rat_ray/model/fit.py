@@ -13,7 +13,7 @@ from rat_ray.model.checks import check_counts_table
 from rat_ray.model.coverage import coverage_warnings
 from rat_ray.model.design import Options
 from rat_ray.model.diagnostics import DiagnosticsSettings, Status
-from rat_ray.model.engines import EngineSettings
+from rat_ray.model.engines import IMPORTANCE, NUTS, EngineSettings
 from rat_ray.model.identify import IDENTIFIED, Identification, identify_together
 from rat_ray.model.notes import notes_on
 from rat_ray.model.patterns import check_counts, default_judges, judges_of, patterns
@@ -121,6 +121,8 @@ def fit_together(
             options,
             engine.max_treedepth,
             made.failure,
+            made.sampler,
+            made.pareto_k,
         )
         fits[name] = Fit(
             config=name,
@@ -132,7 +134,7 @@ def fit_together(
             status=status_of(summary),
             items=items[name],
             seconds=made.seconds,
-            notes=_notes(tables[name], one, known[name], made),
+            notes=_notes(tables[name], one, known[name], made, engine),
         )
     return fits
 
@@ -151,8 +153,11 @@ def judged_quantities(known: Mapping[str, Identification]) -> list[str]:
     ]
 
 
-def _notes(table: pa.Table, counts: pa.Table, known: Identification, sampled: Sampled) -> tuple[str, ...]:
-    said = notes_on(known, counts, sampled.retried)
+def _notes(
+    table: pa.Table, counts: pa.Table, known: Identification, sampled: Sampled, engine: EngineSettings
+) -> tuple[str, ...]:
+    taken_over = engine.kind == IMPORTANCE and sampled.sampler == NUTS
+    said = notes_on(known, counts, sampled.retried, taken_over, sampled.pareto_k)
     if not {"use", "n"} <= set(table.schema.names):
         said += coverage_warnings(table, judges_of(counts))
     return tuple(said)

@@ -16,11 +16,20 @@ _CAUSES = {
 }
 
 
-def notes_on(known: Identification, counts: pa.Table, retried: bool) -> list[str]:
-    """What the labels leave open, and how the fit came about."""
+def notes_on(
+    known: Identification,
+    counts: pa.Table,
+    retried: bool,
+    taken_over: bool = False,
+    pareto_k: float | None = None,
+) -> list[str]:
+    """What the labels leave open, and how the fit came about. taken_over: by NUTS, from the engine `importance`."""
     said = [*known.words, *_one_sided(counts)]
     if retried:
         said.append("sampled again with adapt_delta 0.99, since the first draws failed the diagnostics")
+    if taken_over:
+        why = "it found no usable proposal" if pareto_k is None else f"Pareto k {pareto_k:.2f}"
+        said.append(f"sampled by NUTS, since importance weights would not do here ({why})")
     calibration = pc.sum(counts.filter(pc.field("use") == "calibration").column("n")).as_py()
     if calibration:
         said.append(f"{calibration} rows inform the judges' rates only")

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from rat_ray.errors import InputError
 from rat_ray.model.design import Design, Options, check_items, design_of
 from rat_ray.model.diagnostics import FAIL, DiagnosticsSettings, SamplerStats, Status, convergence, judge_fit
-from rat_ray.model.engines import Draws, EngineSettings, program_path
+from rat_ray.model.engines import IMPORTANCE, Draws, EngineSettings, program_path
 from rat_ray.model.engines import sample as sample_program
 from rat_ray.model.patterns import judges_of, to_code
 from rat_ray.model.priors import Prior
@@ -29,12 +29,15 @@ class Sampled(NamedTuple):
     """draws: `tables.posterior_schema`, ordered by chain and draw; seconds: of the sampling alone.
 
     failure: why there are no draws (all values are null then), or None. retried: sampled again with adapt_delta 0.99.
+    sampler: what made the draws, "nuts" or "importance"; None where there are none. pareto_k: see `engines.Draws`.
     """
 
     draws: pa.Table
     seconds: float
     failure: str | None = None
     retried: bool = False
+    sampler: str | None = None
+    pareto_k: float | None = None
 
 
 def design_for(tables: Mapping[str, pa.Table], prior: Prior, options: Options | None = None) -> Design:
@@ -100,10 +103,9 @@ def sample_together(
     fit_seed = seed_for(seed, "fit", *tables)
     checks = None if judged is None else (list(judged), diagnostics or DiagnosticsSettings())
     drawn, failure, retried = draw_twice(design, engine, fit_seed, checks)
+    seconds, sampler, pareto_k = (drawn.seconds, drawn.sampler, drawn.pareto_k) if drawn else (0.0, None, None)
     return {
-        name: Sampled(
-            draws_table(drawn, design, output, name, engine), drawn.seconds if drawn else 0.0, failure, retried
-        )
+        name: Sampled(draws_table(drawn, design, output, name, engine), seconds, failure, retried, sampler, pareto_k)
         for output, name in enumerate(tables)
     }
 
@@ -111,14 +113,20 @@ def sample_together(
 def draw_twice(
     design: Design, engine: EngineSettings, seed: int, checks: tuple[list[str], DiagnosticsSettings] | None
 ) -> tuple[Draws | None, str | None, bool]:
-    """Draws, why there are none, and whether it was sampled again because the first draws failed the checks."""
+    """Draws, why there are none, and whether it was sampled again because the first draws failed the checks.
+
+    Draws by importance sampling are sampled again by NUTS.
+    """
     drawn, failure = _try(design, engine, seed)
     if checks is None:
         return drawn, failure, False
     if drawn is not None and not _failed(drawn, design, engine, *checks):
         return drawn, None, False
-    careful = replace(engine, adapt_delta=max(RETRY_ADAPT_DELTA, engine.adapt_delta))
+    kind = "stanli" if engine.kind == IMPORTANCE else engine.kind
+    careful = replace(engine, kind=kind, adapt_delta=max(RETRY_ADAPT_DELTA, engine.adapt_delta))
     again, failure_again = _try(design, careful, seed)
+    if again is not None and drawn is not None:
+        again = again._replace(pareto_k=drawn.pareto_k)
     # Draws that fail the diagnostics tell more than none.
     return (again, None, True) if again is not None else (drawn, None if drawn is not None else failure_again, True)
 

@@ -46,11 +46,13 @@ def summarise(
     options: Options | None = None,
     max_treedepth: int = 10,
     failure: str | None = None,
+    sampler: str | None = None,
+    pareto_k: float | None = None,
 ) -> pa.Table:
     """One row per quantity (schema `tables.SUMMARY`). seconds: of the sampling alone, if known.
 
     The status is the fit's, the same on each of its rows, and is judged on identified quantities only. failure: why
-    there are no draws; then every estimate is null.
+    there are no draws; then every estimate is null. sampler, pareto_k: see `posterior.Sampled`.
     """
     diagnostics.validate()
     options = options or Options()
@@ -83,6 +85,8 @@ def summarise(
         "status": status.status,
         "reason": status.reason,
         "seconds": seconds,
+        "sampler": sampler,
+        "pareto_k": pareto_k,
     }
     if failure is None:
         shared |= {

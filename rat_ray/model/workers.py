@@ -23,8 +23,10 @@ from rat_ray.model.priors import Prior
 from rat_ray.model.summary import summarise
 from rat_ray.model.verdicts import PANEL, check_judge_model
 
-# In the metadata of a table of draws: the time of the sampling alone, why there are no draws, whether it was a retry.
+# In the metadata of a table of draws: the time of the sampling alone, why there are no draws, whether it was a retry,
+# what sampled in the end, and Pareto k of importance weights.
 SECONDS, FAILURE, RETRIED = b"rat_ray.seconds", b"rat_ray.failure", b"rat_ray.retried"
+SAMPLER, PARETO_K = b"rat_ray.sampler", b"rat_ray.pareto_k"
 
 
 class Input(Protocol):
@@ -241,6 +243,10 @@ def _metadata(sampled: Sampled) -> dict[bytes, bytes]:
         said[FAILURE] = sampled.failure.encode()
     if sampled.retried:
         said[RETRIED] = b"1"
+    if sampled.sampler:
+        said[SAMPLER] = sampled.sampler.encode()
+    if sampled.pareto_k is not None:
+        said[PARETO_K] = repr(sampled.pareto_k).encode()
     return said
 
 
@@ -263,7 +269,7 @@ class SummaryWorker:
     def __call__(self, rows: Mapping[str, pa.Table]) -> pa.Table:
         draws, mine = rows["posterior"], self._settings
         said = draws.schema.metadata or {}
-        seconds, failure = said.get(SECONDS), said.get(FAILURE)
+        seconds, failure, sampler, pareto_k = (said.get(name) for name in (SECONDS, FAILURE, SAMPLER, PARETO_K))
         return summarise(
             draws,
             self._counts,
@@ -275,6 +281,8 @@ class SummaryWorker:
             self._options,
             max_treedepth=mine.max_treedepth,
             failure=failure.decode() if failure else None,
+            sampler=sampler.decode() if sampler else None,
+            pareto_k=float(pareto_k) if pareto_k else None,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -215,8 +216,9 @@ def test_missing_labels_are_summed_out(which: str, same: bool) -> None:
     check(made, oracle.draws(MISSING[which], same, prior, EXACT_DRAWS, seed=1), names)
 
 
+@pytest.mark.parametrize("engine", ["stanli", "importance"])
 @pytest.mark.parametrize("same", [True, False])
-def test_verdicts_are_given_the_state_of_their_own_system(same: bool) -> None:
+def test_verdicts_are_given_the_state_of_their_own_system(same: bool, engine: str) -> None:
     """A judge of each system; T of some items is open, and their verdicts weigh by state."""
     rows: list[Both] = [
         ((1, 0, None), (1, 0, 1)),
@@ -233,7 +235,7 @@ def test_verdicts_are_given_the_state_of_their_own_system(same: bool) -> None:
         for part, said in zip((first, second), zip(*verdicts, strict=True), strict=True)
     )
     prior = Prior(*[(2.0, 3.0)] * 5, panel_floor=0.5, panel_lean=4.0, panel_right=0.9)
-    made = compare(first, second, prior=prior, engine=MANY)
+    made = compare(first, second, prior=prior, engine=replace(MANY, kind=engine))
     theta = oracle.draws(rows, same, prior, EXACT_DRAWS, 1, verdicts)
     check(made, theta, ("rho", "p_g", "p_t", "p_a", "lucky"))
     blind = oracle.ratios(oracle.draws(rows, same, prior, EXACT_DRAWS, 1))

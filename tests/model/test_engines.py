@@ -32,7 +32,7 @@ def test_the_program_is_found() -> None:
 def test_the_defaults_in_conf_are_the_defaults_in_the_code() -> None:
     uniform = _prior("uniform")
     assert uniform == {name: list(value) if name in BETAS else value for name, value in asdict(Prior()).items()}
-    for kind in ("stanli", "cmdstan"):
+    for kind in ("stanli", "cmdstan", "importance"):
         engine = yaml.safe_load((CONF / "engine" / f"{kind}.yaml").read_text())
         assert engine == asdict(EngineSettings(kind=kind))
     diagnostics = yaml.safe_load((CONF / "diagnostics" / "standard.yaml").read_text())

@@ -18,7 +18,7 @@ from tests.reference.cases import FOLDER, STATISTICS, make_cases, numbers_of, re
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/reference.json"))
 REAL_CMDSTAN = bool(os.environ.get("RAT_CMDSTAN_EXE") or os.environ.get("CMDSTAN"))
 # Without CmdStan its test executable samples through stanli: two cases are enough to see that the columns arrive.
-RUNS = [("stanli", name) for name in NAMES]
+RUNS = [(kind, name) for kind in ("stanli", "importance") for name in NAMES]
 RUNS += [("cmdstan", name) for name in (NAMES if REAL_CMDSTAN else ["missing-plain", "two_judges-panel"])]
 SETTINGS = EngineSettings(chains=4, warmup=500, samples=1000, adapt_delta=0.9)
 # Of some 800 numbers, in standard errors: by chance one run in a thousand has one beyond.
@@ -26,8 +26,8 @@ FAR = 5.0
 
 
 def _engine(kind: str, folder: Path) -> EngineSettings:
-    if kind == "stanli":
-        return SETTINGS
+    if kind != "cmdstan":
+        return replace(SETTINGS, kind=kind)
     pytest.importorskip("cmdstanpy")
     mine = replace(SETTINGS, kind=kind)
     if REAL_CMDSTAN:

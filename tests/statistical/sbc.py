@@ -21,7 +21,7 @@ import argparse
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from rat_ray.model.design import Design, Options
 from rat_ray.model.diagnostics import FAIL, DiagnosticsSettings, SamplerStats, convergence, judge_fit
-from rat_ray.model.engines import Draws, EngineSettings
+from rat_ray.model.engines import ENGINES, NUTS, Draws, EngineSettings
 from rat_ray.model.patterns import patterns
 from rat_ray.model.posterior import design_for, draw_twice
 from rat_ray.model.priors import Prior
@@ -66,6 +66,7 @@ class Job:
     prior: Prior = Prior()  # of the fit; the data are always from the default
     model: str = ""  # of the fit; empty: the kind's
     prior_only: bool = False  # a fit that ignores the data
+    engine: EngineSettings = ENGINE
 
 
 def true_values(kind: Kind, truth: Truth, design: Design) -> dict[str, tuple[str, float]]:
@@ -121,10 +122,11 @@ def work(job: Job) -> Record:
     truth, table, design = simulate(job)
     start = time.perf_counter()
     fit_seed = seed_for(1, "sbc fit", job.kind, job.number)
-    drawn, failure, retried = draw_twice(design, ENGINE, fit_seed, (_judged(design), DiagnosticsSettings()))
+    drawn, failure, retried = draw_twice(design, job.engine, fit_seed, (_judged(design), DiagnosticsSettings()))
     seconds = round(time.perf_counter() - start, 3)
     reason = failure if drawn is None else _reason(drawn, design)
     record: Record = {"kind": job.kind, "retried": retried, "failure": reason, "seconds": seconds}
+    record["nuts"] = drawn is None or drawn.sampler == NUTS
     if drawn is None:
         return {**record, "ranks": {}}
     wanted = {"log likelihood": ("log_likelihood", log_likelihood(table, truth))}
@@ -164,6 +166,7 @@ class Result:
     failures: tuple[str, ...]
     retried: int
     sampling: float  # seconds
+    nuts: int = 0  # fits that NUTS made
 
     @property
     def corrected(self) -> dict[str, float]:
@@ -198,7 +201,7 @@ class Result:
         worst = self.tests[self.worst]
         said = [
             f"{self.sets} draws from the prior; {self.retried} fits sampled twice, {len(self.failures)} failed; "
-            f"{self.sampling:.0f} s of sampling on one core.",
+            f"{self.sampling:.0f} s of sampling on one core; {self.nuts} fits by NUTS.",
             f"Smallest p-value, corrected for {len(self.tests)} tests: {self.p_value:.2f} ({self.worst}: largest ECDF "
             f"deviation {worst.deviation:.3f} over {worst.ranks} ranks).",
             *self.failures,
@@ -220,29 +223,32 @@ def study(jobs: Sequence[Job], path: Path | None = None, processes: int = 1, rep
         tuple(f"{r['key']}: {r['failure']}" for r in records if r["failure"]),
         sum(r["retried"] for r in records),
         sum(r["seconds"] for r in records),
+        sum(r.get("nuts", True) for r in records),
     )
 
 
 def _key(job: Job) -> str:
     """Its names, and a digest of what is sampled: the model, the prior and the data."""
-    return f"{job.kind}/{job.number}/{fit_digest(simulate(job).design, ENGINE)}"
+    return f"{job.kind}/{job.number}/{fit_digest(simulate(job).design, job.engine)}"
 
 
-def jobs(draws: int) -> list[Job]:
+def jobs(draws: int, engine: EngineSettings = ENGINE) -> list[Job]:
     """At least this many data sets, equally many of each kind."""
     each = -(-draws // len(KINDS))
-    return [Job(kind, number) for number in range(each) for kind in KINDS]
+    return [Job(kind, number, engine=engine) for number in range(each) for kind in KINDS]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run, print the table, and exit with 1 when a quantity is outside its band or a fit failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=2000)
+    parser.add_argument("--engine", default=ENGINE.kind, choices=ENGINES)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, help="a JSONL file; what it holds is not run again")
     parser.add_argument("--docs", type=Path, help="also put the result between the marks in this file")
     given = parser.parse_args(arguments)
-    result = study(jobs(given.draws), given.out, given.processes, report_every=200)
+    engine = replace(ENGINE, kind=given.engine)
+    result = study(jobs(given.draws, engine), given.out, given.processes, report_every=200)
     text = result.text()
     print(text)
     if given.docs:

@@ -18,8 +18,13 @@ import numpy as np
 from rat_ray.errors import InputError, did_you_mean
 
 # kind: the module that holds its `sample`; imported only when chosen.
-ENGINES = {"stanli": "rat_ray.model.engines.stanli", "cmdstan": "rat_ray.model.engines.cmdstan"}
+ENGINES = {
+    "stanli": "rat_ray.model.engines.stanli",
+    "cmdstan": "rat_ray.model.engines.cmdstan",
+    "importance": "rat_ray.model.engines.importance",
+}
 
+NUTS, IMPORTANCE = "nuts", "importance"  # of Draws.sampler
 METRICS = ("auto", "diag_e", "dense_e")
 
 StanData = Mapping[str, int | np.ndarray]
@@ -62,7 +67,11 @@ class EngineSettings:
 
 
 class Draws(NamedTuple):
-    """names: Stan's columns such as `alpha[1]`; values: (chains, draws, columns); the rest: (chains, draws)."""
+    """names: Stan's columns such as `alpha[1]`; values: (chains, draws, columns); the rest: (chains, draws).
+
+    sampler: what made the draws in the end, "nuts" or "importance"; pareto_k: of the importance weights, also where
+    they were too uneven and NUTS took over; None where there were none.
+    """
 
     names: list[str]
     values: np.ndarray
@@ -71,6 +80,8 @@ class Draws(NamedTuple):
     treedepth: np.ndarray
     energy: np.ndarray
     seconds: float  # of the sampling alone
+    sampler: str = NUTS
+    pareto_k: float | None = None
 
 
 class Sampler(Protocol):

@@ -1,0 +1,1 @@
+"""Importance sampling of one fit: see `docs/model.md`, "Engines"."""
