@@ -13,13 +13,15 @@ from rat_ray.cluster import Resources
 from rat_ray.errors import InputError, StageError
 from rat_ray.graph import Graph, Tables, Walk
 from rat_ray.model import DiagnosticsSettings, EngineSettings, Policy, Prior, merge
-from rat_ray.model.engines import check, program_path
+from rat_ray.model.engines import IMPORTANCE, check, program_path
 from rat_ray.model.posterior import column_names
 from rat_ray.model.workers import ChecksWorker, FitSettings, PatternsWorker, PosteriorWorker, SummaryWorker
 from rat_ray.stage import Runs, Stage
 from rat_ray.store import Table
 
-FITS_HERE = 8  # up to this many fits take less time in this process than Ray takes to start
+# Up to this many fits take less time in this process than Ray takes to start.
+FITS_HERE = 8
+QUICK_FITS_HERE = 100  # by the engine `importance`, of which NUTS may take over some
 SUMMARIES_HERE = 100
 ROWS_HERE = 5_000_000  # counting fewer rows takes less time here than on Ray
 
@@ -157,7 +159,10 @@ def small_fits(level: str, stages: Sequence[Stage]) -> bool:
     """Whether stages of `rat-ray fit` are cheap enough for this process."""
     if level == "count":
         return sum(stage.num_rows for stage in stages) <= ROWS_HERE
-    return len(stages) <= (FITS_HERE if level == "fit" else 2 * SUMMARIES_HERE)
+    if level != "fit":
+        return len(stages) <= 2 * SUMMARIES_HERE
+    quick = sum(stage.settings.engine.kind == IMPORTANCE for stage in stages)
+    return bool(quick / QUICK_FITS_HERE + (len(stages) - quick) / FITS_HERE <= 1)
 
 
 def _add_count(graph: Graph, settings: FitSettings, annotations: str, counting: Resources) -> str:
