@@ -30,7 +30,9 @@ import yaml
 
 from rat_ray.allocate import AllocationSettings, StudySettings, StudyWorker, study_stage, summarise, tasks
 from rat_ray.cluster import Cluster, ClusterSettings, Resources
-from rat_ray.model import Prior
+from rat_ray.errors import InputError, MissingExtraError
+from rat_ray.model import EngineSettings, Prior
+from rat_ray.model.engines import check
 from rat_ray.settings import build, conf_dir
 from rat_ray.stage import Runs, import_rows
 from rat_ray.store import Store
@@ -159,7 +161,7 @@ class _Held:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--replicates", type=int, default=100)
-    parser.add_argument("--slow-fits", type=int, default=100, help="fits by stanli, to extrapolate from")
+    parser.add_argument("--slow-fits", type=int, default=1000, help="fits by stanli, to extrapolate from")
     options = parser.parse_args()
     text = (conf_dir() / "allocation" / "paper.yaml").read_text()
     small = yaml.safe_load((conf_dir() / "allocation" / "small.yaml").read_text())
@@ -175,7 +177,7 @@ def main() -> None:
         fewer = replace(unchecked, replicates=max(allocation.replicates // 10, 2))
         two, one = (study(fewer, configs[:9], workers, _made(Path(scratch) / f"{workers}")) for workers in (2, 1))
     bare.append(loop(unchecked, configs[1], 1, 300))
-    slow = loop(replace(unchecked, engine="stanli"), configs[0], 0, options.slow_fits)
+    slow = {kind: loop(replace(unchecked, engine=kind), configs[0], 0, options.slow_fits) for kind in _by_nuts()}
     fits = CONFIGURATIONS * len(allocation.strategies) * len(allocation.budgets) * 100
     each = sum(bare) / len(bare)
     print(f"{whole.fits} fits in {whole.seconds:.0f} s, tables written: {whole.fits / whole.seconds:.0f} per second")
@@ -186,11 +188,24 @@ def main() -> None:
     )
     print(f"bare loop: {1e3 * each:.2f} ms per fit (halves: {', '.join(f'{1e3 * one_:.2f}' for one_ in bare)})")
     print(f"two workers against one: {two.steady / one.steady:.2f} (bar: 1.8)")
-    print(
-        f"stanli: {1e3 * slow:.1f} ms per fit, {slow / each:.0f} times as long; {fits} fits on two cores: "
-        f"{slow * fits / 2 / 60:.0f} minutes (extrapolated)"
-    )
+    for kind, seconds in slow.items():
+        minutes = seconds * fits / 2 / 60
+        print(
+            f"{kind}: {1e3 * seconds:.1f} ms per fit, {seconds / each:.0f} times as long; {fits} fits on two cores: "
+            f"{minutes:.0f} minutes (extrapolated from {options.slow_fits})"
+        )
+    if "cmdstan" not in slow:
+        print("cmdstan: not present here")
     print(f"memory at its highest: {memory.most:.2f} GiB (bar: 3)")
+
+
+def _by_nuts() -> list[str]:
+    """The engines that sample by NUTS and can run here."""
+    try:
+        check(EngineSettings(kind="cmdstan"))
+    except (InputError, MissingExtraError):
+        return ["stanli"]
+    return ["stanli", "cmdstan"]
 
 
 def _made(folder: Path) -> Path:
