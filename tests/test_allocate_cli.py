@@ -112,6 +112,7 @@ def test_what_is_printed_fits_80_columns(finished: tuple[Path, str]) -> None:
     tables = [line for line in lines if not re.match(r"out: |allocation study|\S+ fits|WARNING", line)]
     assert max(map(len, tables)) <= 80, max(tables, key=len)
     assert any("refitted by NUTS" in line for line in lines)
+    assert any(re.match(r"allocation study: 108/108 fits, [\d.,]+ fits/s", line) for line in lines)
     assert "mean over 2 configurations" in finished[1]
 
 
@@ -227,6 +228,7 @@ BY = ["data=labels.csv", "by=system"]
         (["simulation=papr"], "did you mean 'paper'"),
         ([*BY, "allocation.strategies=all_r,jont"], "did you mean 'joint'"),
         ([*BY, "allocation.strategies=mixed-1.5"], "mixed-1.5"),
+        ([*BY, "allocation.strategies=mixed,mixed-0.5"], "one share of mixed occurs twice"),
         ([*BY, "allocation.quantities=pg"], "did you mean 'p_g'"),
         ([*BY, "allocation.configurations=carful"], "did you mean 'careful'"),
         ([*BY, "allocation.configurations=careful,careful"], "occurs twice"),

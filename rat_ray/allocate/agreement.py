@@ -86,7 +86,7 @@ def _case(prediction: pa.Table, config: str, measure: str, formula: str) -> _Cas
     bits = 1 / bits if formula == "expected_sd" else bits
     if len(bits) < 2 or np.isnan(bits).any() or np.isnan(found).any():
         return None
-    surest = float(np.nanmax(values_of(rows, f"best_{measure}")))
+    surest = pc.max(rows.column(f"best_{measure}")).as_py() or 0.0  # null of one replicate: not sure at all
     return _Case(rows.column("strategy").to_pylist(), bits, found, surest)
 
 

@@ -53,9 +53,10 @@ def resampled(config: str, grid: Grid, resamples: int = RESAMPLES) -> Means:
     """Means over the replicates, and over as many drawn with replacement, again and again.
 
     A replicate is drawn with all its strategies and budgets, which share its base and its order of items: what they
-    have in common cancels where they are compared.
+    have in common cancels where they are compared. One replicate says nothing of how others vary: it is not drawn anew.
     """
     replicates = grid.cost.shape[2]
+    resamples = resamples if replicates > 1 else 0
     drawn = np.random.default_rng(seed_for(_SEED, "resampled", config, replicates))
     weights = drawn.multinomial(replicates, np.full(replicates, 1 / replicates), size=resamples).astype(float)
     weights = np.concatenate([np.ones((1, replicates)), weights])

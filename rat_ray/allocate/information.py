@@ -45,7 +45,8 @@ INFORMATION = pa.schema(
 # bits_per_item: of the G of one item, on average over all items; bits_per_cost: per unit of cost, if the strategy goes
 # on and on; predicted_best: the posterior probability that no other strategy has more. expected_sd: by `expected`; it,
 # rmse and width are geometric means over the budgets above 0. *_ratio: to those of `against`, in the same replicates;
-# best_*: in which share of the replicates drawn anew the strategy had the least. *_low, *_high: 95 %.
+# best_*: in which share of the replicates drawn anew the strategy had the least. *_low, *_high: 95 %. These are null
+# where there is one replicate.
 PREDICTION = pa.schema(
     [
         ALLOCATION.field("config"),
@@ -227,16 +228,21 @@ def _add_studied(rows: list[dict[str, object]], studied: _Studied, against: str)
     """What the study found of each row's strategy, where every strategy has a value at every budget."""
     strategies = [row["strategy"] for row in rows]
     for name, values in studied._asdict().items():
+        if np.isnan(values[0]).any():
+            continue
+        reference = strategies.index(against) if against in strategies else None
+        for index, row in enumerate(rows):
+            row[name] = float(values[0, index])
+            if reference is not None:
+                row[f"{name}_ratio"] = float(values[0, index] / values[0, reference])
         again = values[1:][~np.isnan(values[1:]).any(axis=1)]
-        if np.isnan(values[0]).any() or not len(again):
+        if not len(again):  # one replicate
             continue
         best = _shares(np.argmin(again, axis=1), len(rows))
         for index, row in enumerate(rows):
-            row |= {name: float(values[0, index]), f"best_{name}": float(best[index])}
-            if against in strategies:
-                reference = strategies.index(against)
+            row[f"best_{name}"] = float(best[index])
+            if reference is not None:
                 low, high = np.quantile(again[:, index] / again[:, reference], [0.025, 0.975])
-                row[f"{name}_ratio"] = float(values[0, index] / values[0, reference])
                 row |= {f"{name}_ratio_low": float(low), f"{name}_ratio_high": float(high)}
 
 

@@ -242,6 +242,7 @@ def judge_stage(tasks: Table, annotations: Table, settings: JudgeFitSettings, re
         schema=JUDGE_STUDY,
         rows="groups",
         ids=TASK_IDS,
+        unit="fits",
         resources=resources,
     )
 

@@ -17,7 +17,7 @@ INTERPOLATED, AT_MOST, NOT_REACHED = "interpolated", "at_most", "not_reached"
 # budget: of the reference `against`, which at reference_cost has a mean interval of this width; cost: where the
 # strategy has it, null where it never has within the budgets. how: interpolated | at_most (already at its smallest
 # budget) | not_reached. ratio: cost / reference_cost. *_low, *_high: 95 % by drawing replicates anew; a null high
-# end: in some of these the width was not reached. reached: the share of these in which it was.
+# end: in some of these the width was not reached. reached: the share of these in which it was. Null of one replicate.
 REACH = pa.schema(
     [
         *(ALLOCATION.field(name) for name in ("config", "quantity", "budget")),
@@ -101,10 +101,13 @@ def crossing(cost: np.ndarray, width: np.ndarray, target: np.ndarray) -> Crossin
 def _numbers(found: Crossing, reference: np.ndarray, itself: bool) -> dict[str, object]:
     ratio = found.cost / reference
     how = NOT_REACHED if np.isinf(found.cost[0]) else AT_MOST if found.at_start[0] and not itself else INTERPOLATED
-    row: dict[str, object] = {"how": how, "reached": float(np.isfinite(found.cost[1:]).mean())}
+    row: dict[str, object] = {"how": how, "cost": _finite(found.cost[0]), "ratio": _finite(ratio[0])}
+    if len(found.cost) == 1:  # one replicate
+        return row
+    row["reached"] = float(np.isfinite(found.cost[1:]).mean())
     for name, values in (("cost", found.cost), ("ratio", ratio)):
         ends = np.quantile(values[1:], [0.025, 0.975], method="closest_observation")
-        row |= {name: _finite(values[0]), f"{name}_low": _finite(ends[0]), f"{name}_high": _finite(ends[1])}
+        row |= {f"{name}_low": _finite(ends[0]), f"{name}_high": _finite(ends[1])}
     return row
 
 

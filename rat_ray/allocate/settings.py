@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from rat_ray.allocate.costs import Costs
-from rat_ray.allocate.strategies import STRATEGIES, strategy_of
+from rat_ray.allocate.strategies import STRATEGIES, share_of, strategy_of
 from rat_ray.errors import InputError, did_you_mean
 from rat_ray.model import EngineSettings, Prior
 from rat_ray.model.engines import ENGINES, program_digest
@@ -54,6 +54,9 @@ class AllocationSettings:
         _check_names("allocation.strategies", self.strategies, list(STRATEGIES))
         for name in self.strategies:
             strategy_of(name, "allocation.strategies")
+        shares = [share for name in self.strategies if (share := share_of(name)) is not None]
+        if len(set(shares)) < len(shares):
+            raise InputError(f"allocation.strategies={list(self.strategies)}: one share of mixed occurs twice")
         _check_names("allocation.quantities", self.quantities, list(BASE_QUANTITIES))
         for name in self.quantities:
             if name not in BASE_QUANTITIES:

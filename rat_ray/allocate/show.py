@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 _UNKNOWN = "-"
 _SHOWN = "p_g"
-_NAME = 24  # a longer name has a line of its own
+_NAME = 22  # a longer name has a line of its own
+_STRATEGY = 10  # a longer name, such as mixed-0.123456, is cut where its column is that narrow
+_WIDTH = 80
 
 
 def print_study(allocation: pa.Table, screen: Console, quantity: str = "") -> None:
@@ -53,11 +55,15 @@ def print_reach(reached: pa.Table, screen: Console, quantity: str = "") -> None:
     if not strategies:
         return
     _say(screen, f"\nCost for the width of {shown} that {against} has at a budget, as a multiple (- never)")
-    _say(screen, f"{'budget':>7}{'width':>7}" + "".join(f"{name:>11}" for name in strategies))
-    for budget in dict.fromkeys(row["budget"] for row in mine):
-        line = {row["strategy"]: row for row in mine if row["budget"] == budget}
-        width = _share(next(iter(line.values()))["width"])
-        _say(screen, f"{budget:>7g}{width:>7}" + "".join(f"{_ratio(line[name]):>11}" for name in strategies))
+    column = max(11, *(len(name) + 1 for name in strategies))
+    most = max((_WIDTH - 14) // column, 1)
+    for start in range(0, len(strategies), most):
+        shown_now = strategies[start : start + most]
+        _say(screen, f"{'budget':>7}{'width':>7}" + "".join(f"{name:>{column}}" for name in shown_now))
+        for budget in dict.fromkeys(row["budget"] for row in mine):
+            line = {row["strategy"]: row for row in mine if row["budget"] == budget}
+            width = _share(next(iter(line.values()))["width"])
+            _say(screen, f"{budget:>7g}{width:>7}" + "".join(f"{_ratio(line[name]):>{column}}" for name in shown_now))
 
 
 def print_information(information: pa.Table, prediction: pa.Table, found: Sequence[Agreement], screen: Console) -> None:
@@ -76,7 +82,7 @@ def print_information(information: pa.Table, prediction: pa.Table, found: Sequen
             _leader(rows, "expected_sd", -1),
             _leader(rows, "rmse", -1),
         )
-        study = _UNKNOWN if was is None else f"{was['strategy']} {100 * was['best_rmse']:.0f} %"
+        study = _sure(was)
         told = "".join(f"{_share(bits[config, name]):>6}" for name in ("info[r]", "info[t]", "info[r,t]"))
         if len(config) > _NAME:
             _say(screen, config)
@@ -86,8 +92,16 @@ def print_information(information: pa.Table, prediction: pa.Table, found: Sequen
         _say(screen, agreement_words(one))
 
 
+def _sure(row: dict[str, Any] | None) -> str:
+    """The study's best strategy, and in how many of the replicates drawn anew it was that; one is not drawn anew."""
+    if row is None or row["best_rmse"] is None:
+        return _named(row)
+    return f"{_named(row)} {100 * row['best_rmse']:.0f} %"
+
+
 def _named(row: dict[str, Any] | None) -> str:
-    return _UNKNOWN if row is None else str(row["strategy"])
+    name = _UNKNOWN if row is None else str(row["strategy"])
+    return name if len(name) <= _STRATEGY else name[: _STRATEGY - 1] + "…"
 
 
 def agreement_words(found: Agreement) -> str:

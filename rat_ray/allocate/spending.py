@@ -32,12 +32,14 @@ class Replicate(NamedTuple):
 class Spending(NamedTuple):
     """What a strategy buys beyond the base of a replicate, item by item, if money never ends.
 
-    r, t: (items beyond the base,) of booleans; spent: what has been paid when an item is done with.
+    r, t: (items beyond the base,) of booleans; spent: what has been paid when an item is done with; needed: the budget
+    that it takes to come to an item, which is what it and those before could have cost at most when they were begun.
     """
 
     r: np.ndarray
     t: np.ndarray
     spent: np.ndarray
+    needed: np.ndarray
 
 
 class Bought(NamedTuple):
@@ -74,20 +76,22 @@ def replicate_of(population: Population | None, settings: StudySettings, replica
 
 def spending_of(replicate: Replicate, strategy: str, costs: Costs) -> Spending:
     """Go down the items beyond the base with the strategy. A label that does not exist is not bought."""
-    r, a, t, chance = (part[replicate.base :] for part in replicate[:4])
-    wanted = strategy_of(strategy)(Items(r, a, t, chance))
-    buys_r = wanted.r & (r != MISSING)
-    buys_t = wanted.t & (a == 0) & (t != MISSING)
-    return Spending(buys_r, buys_t, np.cumsum(costs.r * buys_r + costs.t * buys_t))
+    items = Items(*(part[replicate.base :] for part in replicate[:4]))
+    buys_r, buys_t = _buys(items, strategy)
+    cost = _cost(buys_r, buys_t, costs)
+    spent = np.cumsum(cost)
+    return Spending(buys_r, buys_t, spent, np.maximum.accumulate(spent - cost + _most(items, strategy, costs)))
 
 
 def buy(replicate: Replicate, spending: Spending, budget: float) -> Bought:
-    """Label the base, then go on until the next item does not fit into the budget.
+    """Label the base, then go on until the next item might not fit into the budget, whatever its labels turn out to be.
 
-    A larger budget extends a smaller one; the cost never exceeds it.
+    Where the last item's cost decided, an adaptive strategy would end with a cheap one (T = 0) and leave out a dear one
+    (T = 1): which labels are missing would depend on labels that nobody sees. A larger budget extends a smaller one;
+    the cost never exceeds it.
     """
     base = replicate.base
-    reached = int(np.searchsorted(spending.spent, budget + _ROUNDING, side="right"))
+    reached = int(np.searchsorted(spending.needed, budget + _ROUNDING, side="right"))
     buys_r, buys_t = spending.r[:reached], spending.t[:reached]
     r, t = np.full(len(replicate.r), MISSING, dtype=np.int8), np.full(len(replicate.t), MISSING, dtype=np.int8)
     end = base + reached
@@ -100,3 +104,26 @@ def buy(replicate: Replicate, spending: Spending, budget: float) -> Bought:
         labels_t=int(buys_t.sum()),
         cost=float(spending.spent[reached - 1]) if reached else 0.0,
     )
+
+
+def _buys(items: Items, strategy: str) -> tuple[np.ndarray, np.ndarray]:
+    """(items,) whether R, and whether T, is bought of each."""
+    wanted = strategy_of(strategy)(items)
+    return wanted.r & (items.r != MISSING), wanted.t & (items.a == 0) & (items.t != MISSING)
+
+
+def _cost(buys_r: np.ndarray, buys_t: np.ndarray, costs: Costs) -> np.ndarray:
+    return np.asarray(costs.r * buys_r + costs.t * buys_t)
+
+
+def _most(items: Items, strategy: str, costs: Costs) -> np.ndarray:
+    """(items,) what each can cost, as far as one knows before its labels."""
+    possible = [
+        items._replace(
+            r=np.where(items.r == MISSING, MISSING, r).astype(np.int8),
+            t=np.where(items.t == MISSING, MISSING, t).astype(np.int8),
+        )
+        for r in (0, 1)
+        for t in (0, 1)
+    ]
+    return np.asarray(np.max([_cost(*_buys(one, strategy), costs) for one in possible], axis=0))

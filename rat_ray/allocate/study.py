@@ -34,6 +34,7 @@ _LOG = logging.getLogger(__name__)
 FULL_TABLE, FULL_TABLE_FIT, TRUTH = "full_table", "full_table_fit", "truth"
 _NUTS, _NUTS_DRAWS = "stanli", 2000  # what the check of a fit is made by
 _EVERY = 2.0**64  # of rank_key
+_ROUNDING = 1e-9  # the share among exactly the items is a count, often an end of its interval, and all of a closed one
 
 
 class _Fit(NamedTuple):
@@ -193,14 +194,15 @@ def allocation_stage(tasks: Table, inputs: Mapping[str, Table], settings: StudyS
         schema=ALLOCATION,
         rows="groups",
         ids=TASK_IDS,
-        version=2,
+        unit="fits",
+        version=3,
         resources=resources,
     )
 
 
 def _covered(low: np.ndarray, target: np.ndarray, high: np.ndarray, known: np.ndarray) -> pa.Array:
     with np.errstate(invalid="ignore"):
-        held = (low <= target) & (target <= high)
+        held = (low - _ROUNDING <= target) & (target <= high + _ROUNDING)
     return pa.array(held.astype(np.int8), mask=~known)
 
 

@@ -41,7 +41,10 @@ class _Progress:
 
 
 class Batch:
-    """Stages by their keys. total and waiting count rows, or tables where each is one piece of work (`whole`)."""
+    """Stages by their keys. total and waiting count rows, or tables where each is one piece of work (`whole`).
+
+    unit: what these are called.
+    """
 
     def __init__(self, store: Store, todo: Mapping[str, Stage]) -> None:
         self._store = store
@@ -53,6 +56,8 @@ class Batch:
             if bounds not in one.parts
         ]
         self.whole = all(one.stage.rows == "whole" for one in self._all)
+        units = {"fits" if one.stage.rows == "whole" else one.stage.unit for one in self._all}
+        self.unit = units.pop() if len(units) == 1 else "rows"
         self.total = len(self._all) if self.whole else sum(one.stage.num_rows for one in self._all)
         self.waiting = sum(1 if self.whole else unit.rows for unit in self._units)
         self.records: list[StageRecord] = []

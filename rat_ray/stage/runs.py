@@ -109,8 +109,7 @@ class Runs:
         began = datetime.now(UTC)
         screen = console()
         screen.quiet = self._quiet
-        unit = "fits" if batch.whole else "rows"
-        with StageProgress(title, batch.total, batch.total - batch.waiting, screen, unit) as progress:
+        with StageProgress(title, batch.total, batch.total - batch.waiting, screen, batch.unit) as progress:
             for done in batch.run(self.cluster, title, small):
                 progress.advance(done)
         made = batch.commit(self.seed, began)

@@ -53,6 +53,7 @@ class Stage:
     one_range: bool = False
     only: tuple[str, ...] = ()
     together: int = 1
+    unit: str = "rows"  # what a row of it is called where progress is shown
     affinity: str = ""  # units of equal affinity follow each other in a process, so that a model is loaded once
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from rat_ray.allocate.information import prediction
 from rat_ray.allocate.reach import AT_MOST, INTERPOLATED, NOT_REACHED, REACH, crossing, reach
 from rat_ray.allocate.show import print_reach
 from rat_ray.allocate.summary import summarise
@@ -77,6 +78,16 @@ def test_the_interval_is_as_wide_as_the_replicates_vary() -> None:
     assert 2 * 1.96 * spread * 0.5 < one["ratio_high"] - one["ratio_low"] < 2 * 1.96 * spread * 1.3
 
 
+def test_of_one_replicate_nobody_knows_how_others_would_vary() -> None:
+    made = study(like_counts(WORTH), list(WORTH), BUDGETS, 1)
+    one = found(made)["t_first", 100.0]
+    assert (one["how"], one["ratio"]) == (INTERPOLATED, pytest.approx(1 / 1.5))
+    assert [one[name] for name in ("cost_low", "cost_high", "ratio_low", "ratio_high", "reached")] == [None] * 5
+    rows = prediction(made, {}).to_pylist()
+    assert all(row["width"] and row["width_ratio"] for row in rows)
+    assert {row[name] for row in rows for name in ("best_width", "best_rmse", "width_ratio_low")} == {None}
+
+
 def test_an_open_end_where_some_of_the_resampled_studies_do_not_reach_it() -> None:
     made = study(like_counts({"joint": 1.0}), ["joint"], BUDGETS, 20)
     rng = np.random.default_rng(5)
@@ -105,6 +116,16 @@ def test_the_first_crossing_counts() -> None:
     assert crossing(cost, width, np.array([0.3])).cost[0] == pytest.approx(
         10 + 10 * (0.3**-2 - 0.4**-2) / (0.2**-2 - 0.4**-2)
     )
+
+
+def test_many_strategies_of_long_names_are_printed_in_80_columns() -> None:
+    strategies = ["joint", "all_r", "all_t", "mixed", "mixed-0.333333", "t_first", "r_first"]
+    made = study(like_counts(dict.fromkeys(strategies, 1.0) | WORTH), strategies, BUDGETS, 4)
+    screen = Console(width=200, record=True)
+    print_reach(reach(made), screen)
+    lines = screen.export_text().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [word for line in lines if line.startswith(" budget") for word in line.split()[2:]] == strategies[1:]
 
 
 def test_it_is_printed_in_80_columns() -> None:

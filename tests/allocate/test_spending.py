@@ -119,6 +119,21 @@ def test_adaptive_strategies_leave_out_only_what_settles_g() -> None:
         assert open_r.any() or open_t.any()
 
 
+@pytest.mark.parametrize("strategy", ["joint", "t_first", "r_first"])
+def test_where_the_budget_ends_does_not_depend_on_labels_that_nobody_sees(strategy: str) -> None:
+    """Labels seen minus their chances have mean 0: ending with an item because T = 0 made it cheap would show."""
+    rng, items, draws = np.random.default_rng(8), 5, 2000
+    labels = rng.integers(0, 2, (draws, 2, items)).astype(np.int8)
+    a, chance = np.zeros(items, dtype=np.int8), rng.random(items)
+    off = []
+    for r, t in labels:
+        replicate = Replicate(r, a, t, chance, 0)
+        n = buy(replicate, spending_of(replicate, strategy, ONE), 3).n
+        off.append([((label == 1) * n).sum() - ((label != MISSING) * n).sum() / 2 for label in PATTERNS[:, [0, 2]].T])
+    error = np.std(off, axis=0) / np.sqrt(draws)
+    assert (np.abs(np.mean(off, axis=0)) <= 4 * error).all()
+
+
 def test_labels_that_do_not_exist_cost_nothing() -> None:
     r = np.array([1, MISSING, MISSING, 1], dtype=np.int8)
     a = np.array([0, 0, 0, 0], dtype=np.int8)

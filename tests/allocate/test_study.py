@@ -62,6 +62,16 @@ def test_the_numbers_hang_together(allocation: pa.Table) -> None:
         assert (row["sampler"], row["pareto_k"] < 0.7, row["ess"] > 400) == ("importance", True, True)
 
 
+@pytest.mark.parametrize("items", [61, 200, 300])
+def test_a_table_that_is_labelled_whole_is_known(items: int) -> None:
+    """The interval is a point, and the target is it, however both are rounded."""
+    settings = settings_of(AllocationSettings(base=items, quantities=["p_g", "p_t", "rho"]))
+    task = tasks(AllocationSettings(strategies=["joint"], budgets=[0], replicates=1), CONFIG)
+    for row in worker_on(planted(items), settings)({"tasks": task}).to_pylist():
+        assert row["width"] == pytest.approx(0, abs=1e-12)
+        assert row["finite_covered"] == 1
+
+
 def test_a_share_of_the_fits_is_made_again_by_nuts(allocation: pa.Table) -> None:
     checked = [row for row in allocation.to_pylist() if row["nuts_mean"] is not None]
     assert 0 < len(checked) < allocation.num_rows
