@@ -16,7 +16,7 @@ from rat_ray.allocate.plan_ahead import AheadSettings
 from rat_ray.allocate.plan_goal import DECIDE, Goal, GoalSettings, check_configurations, parse_goal
 from rat_ray.allocate.plan_make import PairNow, Plan, ahead_table, plan
 from rat_ray.allocate.plan_next import Ask
-from rat_ray.allocate.plan_pool import Pool, R, T, pool_of
+from rat_ray.allocate.plan_pool import Pool, R, T, pool_of, shares
 from rat_ray.allocate.plan_show import ahead_lines, plan_lines
 from rat_ray.annotate.people import check_rule
 from rat_ray.errors import InputError, StageError
@@ -165,16 +165,20 @@ class Ready(NamedTuple):
 def prepare(
     source: Source, goal: Goal, configs: Sequence[str], judges: Sequence[str] | None, judge_model: str, seed: int
 ) -> Ready:
-    """The pool of the configurations that the goal is about. Raises InputError for names that there are not."""
+    """The pool of the configurations that the goal is about. Raises InputError for names that there are not.
+
+    It counts as shared, too, where a label serves a configuration that the goal is not about: that one's fits get it.
+    """
     check_configurations(goal, list(source.rows))
     if goal.kind == DECIDE:
         if configs and set(configs) != {goal.a, goal.b}:
             raise InputError("configs: goal=decide is about a and b")
         configs = [goal.a, goal.b]
-    source = chosen(source, configs, judges)
+    every, source = source.rows, chosen(source, configs, judges)
     for mine in source.judges.values():
         check_judge_model(judge_model, mine)
-    return Ready(source, pool_of(source.rows, source.judges, seed, source.closed), goal)
+    pool = pool_of(source.rows, source.judges, seed, source.closed)
+    return Ready(source, pool._replace(shared=shares(every, source.rows)), goal)
 
 
 def make(ready: Ready, job: Any) -> Plan:

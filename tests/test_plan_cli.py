@@ -174,11 +174,22 @@ def test_filled_files_are_checked(place: Path) -> None:
         ([*GOAL, "data=labels.csv", "judges=[t@x]"], "is no judge here"),
         ([*GOAL, "data=labels.csv", "people=p.csv"], "people= goes with run="),
         ([*GOAL, "data=labels.csv", "budget=0.5"], "budget=0.5"),
+        ([*GOAL, "data=labels.csv", "chance=3"], "chance=3"),
     ],
 )
 def test_bad_input(place: Path, given: list[str], said: str) -> None:
     assert said in refused(*given, cwd=place)
     assert not (place / "rat-plan").exists()
+
+
+def test_no_strategy_may_spoil_the_fits_of_a_configuration_that_the_plan_is_not_about(tmp_path: Path) -> None:
+    contexts = [f"c{i}" for i in range(200)]
+    whose = (("x", contexts), ("y", contexts), ("z", [f"d{i}" for i in range(200)]))
+    rows = [table(FULL, 50, contexts=of).append_column("model", pa.array([name] * 200)) for name, of in whose]
+    pyarrow.csv.write_csv(pa.concat_tables(rows), tmp_path / "three.csv")
+    given = ("data=three.csv", "by=model", *GOAL, "strategies=t_first", "futures=10")
+    assert "would serve others with the same context" in refused(*given, "configs=x", cwd=tmp_path)
+    assert "go on with t_first" in do("plan", *given, "configs=z", "out=z", cwd=tmp_path)
 
 
 @pytest.mark.slow

@@ -74,6 +74,7 @@ def parse_goal(given: GoalSettings) -> Goal:
         raise InputError(
             f"interval=finite: {given.quantity} has no share among the items; these have: {', '.join(FINITE)}"
         )
+    _number("chance", given.chance, 0.0, 1.0)
     if kind == WIDTH:
         return _width(given)
     return _decide(given)
@@ -97,8 +98,7 @@ def _decide(given: GoalSettings) -> Goal:
     if given.a == given.b:
         raise InputError(f"a={given.a} b={given.b}: give two different configurations")
     level = _number("level", 0.95 if given.level is None else given.level, 0.5, 1.0)
-    chance = _number("chance", given.chance, 0.0, 1.0)
-    return Goal(DECIDE, given.quantity, math.nan, False, given.a, given.b, level, chance)
+    return Goal(DECIDE, given.quantity, math.nan, False, given.a, given.b, level, given.chance)
 
 
 def _number(name: str, value: float | str | None, low: float, high: float) -> float:

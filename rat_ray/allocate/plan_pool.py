@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -70,7 +70,7 @@ def pool_of(
         {name for ids in every.values() for name in ids}, key=lambda one: (rank_key(seed, "plan", one), one)
     )
     place = {name: index for index, name in enumerate(ordered)}
-    contexts, numbers, owners = _contexts(tables, every)
+    contexts, numbers = _contexts(tables, every)
     known: dict[int, int] = {}
     sides = [
         _side(config, table, tuple(judges[config]), every[config], place, contexts[config], known)
@@ -83,8 +83,27 @@ def pool_of(
         if ("r", side.config, name) in closed
     }
     done = [_finished(side, known, shut, closed) for side in sides]
-    shared = any(owner is None for owner in owners.values()) or _same_answers(tables)
-    return Pool(tuple(done), shared, len(ordered), numbers)
+    return Pool(tuple(done), shares(tables, tables), len(ordered), numbers)
+
+
+def shares(rows: Mapping[str, pa.Table], configs: Collection[str]) -> bool:
+    """Whether a label for one of `configs` serves another configuration, too: of R by the context, of T, in a run, by
+    the answer.
+    """
+    owners: dict[tuple[str, ...], set[str]] = {}
+    for config, table in rows.items():
+        if "context" in table.schema.names:
+            for question, context in zip(*_texts(table, "question_id", "context"), strict=True):
+                if context is not None:
+                    owners.setdefault(("r", str(question), str(context)), set()).add(config)
+        if "t_item" in table.schema.names:
+            for item in pc.drop_null(table.column("t_item")).to_pylist():
+                owners.setdefault(("t", str(item)), set()).add(config)
+    return any(len(names) > 1 and not names.isdisjoint(configs) for names in owners.values())
+
+
+def _texts(table: pa.Table, *names: str) -> list[list[Any]]:
+    return [table.column(name).to_pylist() for name in names]
 
 
 def _usable(table: pa.Table, config: str) -> pa.Table:
@@ -101,15 +120,12 @@ def _usable(table: pa.Table, config: str) -> pa.Table:
     return table
 
 
-def _contexts(
-    tables: Mapping[str, pa.Table], every: Mapping[str, list[str]]
-) -> tuple[dict[str, np.ndarray], int, dict[int, str | None]]:
+def _contexts(tables: Mapping[str, pa.Table], every: Mapping[str, list[str]]) -> tuple[dict[str, np.ndarray], int]:
     """A number per row; rows of several configurations have the same one where question and context are the same.
 
-    Also how many there are, and whose each is: None where several configurations share it.
+    Also how many there are.
     """
     numbers: dict[tuple[str, str], int] = {}
-    owners: dict[int, str | None] = {}
     found, size = {}, 0
     for config, table in tables.items():
         has = "context" in table.schema.names
@@ -119,22 +135,8 @@ def _contexts(
             number = size if text is None else numbers.setdefault((name, str(text)), size)
             size += number == size
             mine[index] = number
-            owners[number] = config if owners.get(number, config) == config else None
         found[config] = mine
-    return found, size, owners
-
-
-def _same_answers(tables: Mapping[str, pa.Table]) -> bool:
-    """Whether two configurations gave the same answer to a question: in a run one label of T then serves both."""
-    seen: set[str] = set()
-    for table in tables.values():
-        if "t_item" not in table.schema.names:
-            continue
-        mine = set(pc.drop_null(table.column("t_item")).to_pylist())
-        if mine & seen:
-            return True
-        seen |= mine
-    return False
+    return found, size
 
 
 def _side(

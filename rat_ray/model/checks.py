@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from rat_ray.model.cells import Cells, cells_of
+from rat_ray.model.asking import chosen_by_the_other
+from rat_ray.model.cells import LABELS, Cells, cells_of
 from rat_ray.model.patterns import MISSING, TRUSTED, judges_of, to_code
 from rat_ray.model.posterior import REPLICATED, draws_array
 from rat_ray.tables import CHECKS
@@ -21,7 +22,9 @@ def check_counts_table(draws: pa.Table, counts: pa.Table, config: str) -> pa.Tab
     """One row per cell, and one per part for its overall fit (schema `tables.CHECKS`); no rows without replicates.
 
     A cell's tail is the two-sided probability of a replicated count as far out as the observed one. The overall
-    discrepancy is Freeman and Tukey's (1950), sum (sqrt(n) - sqrt(expected))^2, its tail that of a greater one.
+    discrepancy is Freeman and Tukey's (1950), sum (sqrt(n) - sqrt(expected))^2, its tail that of a greater one. No
+    rows of the labels where what is labelled clearly depends on the other label (`asking`): they are replicated given
+    which labels there are, and would never agree.
     """
     names = [name for name in draws.schema.names if name.startswith(f"{REPLICATED}[")]
     if not names or draws.column(names[0]).null_count:
@@ -30,6 +33,8 @@ def check_counts_table(draws: pa.Table, counts: pa.Table, config: str) -> pa.Tab
     replicated = draws_array(draws, names).reshape(draws.num_rows, -1)
     rows = _cell_rows(cells, replicated, judges_of(counts), to_code(counts).strata)
     rows += _overall_rows(cells, replicated)
+    if chosen_by_the_other(counts):
+        rows = [row for row in rows if row["part"] != LABELS]
     return pa.Table.from_pylist([{"config": config, **row} for row in rows], schema=CHECKS)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rat_ray.model.asking import chosen_by_the_other
 from rat_ray.model.checks import OVERALL
 from rat_ray.model.identify import Identification
 
@@ -24,7 +25,7 @@ def notes_on(
     pareto_k: float | None = None,
 ) -> list[str]:
     """What the labels leave open, and how the fit came about. taken_over: by NUTS, from the engine `importance`."""
-    said = [*known.words, *_one_sided(counts)]
+    said = [*known.words, *_one_sided(counts), *_chosen(counts)]
     if retried:
         said.append("sampled again with adapt_delta 0.99, since the first draws failed the diagnostics")
     if taken_over:
@@ -51,6 +52,17 @@ def _one_sided(counts: pa.Table) -> list[str]:
                 f"{name} is labelled on {known} of {items} items and is {values[0]} on all of them: the fit takes the "
                 f"others to be like them; where {name} was labelled because it is {values[0]}, it is wrong"
             )
+    return said
+
+
+def _chosen(counts: pa.Table) -> list[str]:
+    said = []
+    for name in chosen_by_the_other(counts):
+        other = "r" if name == "t" else "t"
+        said.append(
+            f"{name} is labelled on some items because of their {other}, as `rat-ray plan` does: the fit allows for "
+            "that; the prediction-powered estimate and the predictive check of the labels do not, and are left out"
+        )
     return said
 
 

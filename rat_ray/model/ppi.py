@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rat_ray.model.asking import chosen_by_the_other
 from rat_ray.model.patterns import source_columns
 
 _Z = 1.959963984540054  # the normal distribution's 97.5 % quantile
@@ -84,10 +85,12 @@ def prediction_powered(counts: pa.Table, quantity: Quantity) -> Ppi | None:
 
     None where there are no items, or where classes with fewer than two labelled items hold more than 1 % of the items:
     nothing is known about them, neither their mean nor its error. Items whose a is missing are such a class. Up to 1 %
-    they enter as 0.5 +- 0.5 (a single abstention without a label need not cost the whole estimate).
+    they enter as 0.5 +- 0.5 (a single abstention without a label need not cost the whole estimate). None, too, where
+    what is labelled clearly depends on the other label (`asking`).
     """
     counts = counts.filter(pc.and_(pc.equal(counts.column("use"), "fit"), pc.greater(counts.column("n"), 0)))
-    if not counts.num_rows:
+    spoilt = chosen_by_the_other(counts)
+    if not counts.num_rows or "t" in spoilt or (spoilt and quantity == "p_g"):
         return None
     classes = _classes(counts, quantity)
     # T of an abstention is no success by definition: nothing is estimated there.

@@ -15,6 +15,7 @@ from rat_ray.model.importance.shared_out import successes
 from rat_ray.model.importance.structure import Builder, Counts, Structure
 from rat_ray.model.importance.trees import Order, tree_by
 from rat_ray.model.patterns import TRUSTED
+from rat_ray.model.rates import Rate
 from rat_ray.model.states import BITS, FINITE, STATES, information
 
 
@@ -70,8 +71,10 @@ class PatternList:
         """(quantities, draws)."""
         values = np.empty((self._size, found.products.shape[1]))
         if self._plain:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                values[self._plain] = times(self._top, found.products) / times(self._bottom, found.products)
+            top, bottom = times(self._top, found.products), times(self._bottom, found.products)
+            for row, draw in np.argwhere(bottom == 0).tolist():
+                top[row, draw], bottom[row, draw] = self._without_underflow(row, found.logs[:, draw])
+            values[self._plain] = top / bottom
         if self._bits:
             bits = information(times(self._states, found.products))
             for index, which in self._bits:
@@ -79,6 +82,12 @@ class PatternList:
         for index, parameter in self._own:
             values[index] = np.exp(self.structure.one[parameter] @ found.logs)
         return values
+
+    def _without_underflow(self, row: int, logs: np.ndarray) -> tuple[float, float]:
+        """A ratio's sides for one draw, in units of the largest product below the line. logs: (L,)."""
+        exponents = self.structure.terms @ logs
+        products = np.exp(np.minimum(exponents - exponents[self._bottom[row] > 0].max(), 0.0))
+        return float(self._top[row] @ products), float(self._bottom[row] @ products)
 
     def finite(self, products: np.ndarray, n: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """(shares, draws): shares among these items, each item's state drawn given its pattern."""
@@ -115,8 +124,9 @@ class _Leaves:
         self._ratios = design.ratios
         self._sums = np.asarray(data["sums"])
         if joint is None:
-            tree = tree_by(STATES.T.astype(int), order[: len(TRUSTED)]) if order else None
-            self.builder = Builder(data, tree)
+            # Verdicts may be in the order here too: those of a panel whose states share a rate.
+            labels = [variable for variable in order or () if variable < len(TRUSTED)]
+            self.builder = Builder(data, tree_by(STATES.T.astype(int), labels) if order else None)
             self.state = np.arange(len(STATES))
             return
         self.builder = Builder(joint.data, tree_by(joint.values, order) if order else None)
@@ -132,8 +142,19 @@ class _Leaves:
             top, bottom = (np.asarray(side, dtype=float) for side in self._ratios[quantity])
             return top[self.state], bottom[self.state]
         rate = self.rates[quantity]
+        if not self.joint:
+            return self._of_cells(rate)
         below = rate.states[self.state]
         return (below & rate.cells[self._combination]).astype(float), below.astype(float)
+
+    def _of_cells(self, rate: Rate) -> tuple[np.ndarray, np.ndarray]:
+        """The same of a panel that is no part of the tree: each state's combinations are products of their own."""
+        states, cells = np.flatnonzero(rate.states).tolist(), np.flatnonzero(rate.cells).tolist()
+        found = [self.builder.terms.in_cell(0, s, c) for s in states for c in cells]
+        places = [place for place in found if place is not None]
+        top = np.zeros(max([len(STATES) - 1, *places]) + 1)
+        np.add.at(top, places, 1)
+        return top, np.asarray(rate.states, dtype=float)
 
     def terms(self, state: int, said: list[int]) -> list[int]:
         """The products of a state and what was said."""

@@ -20,6 +20,7 @@ from scipy.special import betaln, gammaln, log_ndtr, ndtri_exp
 
 from rat_ray.model.importance.density import ONE_THREAD, log_density, times
 from rat_ray.model.importance.laplace import Laplace
+from rat_ray.model.importance.margins import from_margins, to_margins
 from rat_ray.model.importance.structure import Counts, Structure
 from rat_ray.model.importance.weights import systematic
 
@@ -53,6 +54,7 @@ class Kernels(NamedTuple):
     `mean`.
     """
 
+    structure: Structure
     mean: np.ndarray
     root: np.ndarray
     centres: np.ndarray
@@ -78,18 +80,18 @@ def proposal_at(at: Laplace, structure: Structure, counts: Counts) -> Proposal:
     return Proposal(at, tails, widest[:size], widest[size:])
 
 
-def kernels_at(u: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> Kernels:
+def kernels_at(u: np.ndarray, weights: np.ndarray, structure: Structure, rng: np.random.Generator) -> Kernels:
     """A second proposal from weighted draws of a first one, after West (1993): it follows a curved posterior.
 
     The centres are drawn towards the mean so that the mixture has the covariance of the weighted draws. All this on the
     probit scale: a rate that might be 0 for all that is known has a long tail as a logit, and a normal one as a probit.
     """
-    probits = _probits(u)
+    probits = _probits(to_margins(u, structure))
     mean = times(probits, weights[:, None])[:, 0]
     apart = probits - mean[:, None]
     root = np.linalg.cholesky(times(apart * weights, np.ascontiguousarray(apart.T)))
     chosen = apart[:, systematic(weights, _KERNELS, rng)]
-    return Kernels(mean, root, np.linalg.solve(root, chosen) * np.sqrt(1 - _WIDTH**2))
+    return Kernels(structure, mean, root, np.linalg.solve(root, chosen) * np.sqrt(1 - _WIDTH**2))
 
 
 def propose(proposal: Proposal | Kernels, draws: int, rng: np.random.Generator) -> Proposed:
@@ -153,7 +155,8 @@ def _draw_kernels(proposal: Kernels, draws: int, rng: np.random.Generator) -> Pr
     probits = proposal.mean[:, None] + times(proposal.root, z)
     yes, no = log_ndtr(probits), log_ndtr(-probits)
     log_q += (yes + no + 0.5 * probits**2).sum(axis=0)  # d probit / d logit = p (1 - p) / density, up to a constant
-    return Proposed(yes - no, log_q)
+    u, turned = from_margins(yes - no, proposal.structure)
+    return Proposed(u, log_q + turned)
 
 
 def _probits(u: np.ndarray) -> np.ndarray:

@@ -13,13 +13,11 @@ from rat_ray.model.importance.structure import Counts, Structure
 from rat_ray.model.importance.weights import Smoothed, smooth
 
 MOST_K = 0.7  # above it, the error of a weighted mean falls too slowly to be trusted (Vehtari et al. 2024)
-# Prior's a plus known false positives. With none, an independent judge's fpr may be 0, and its lower tail, far from the
-# mode and tied to all other rates, is sampled too thinly, which Pareto k does not notice: of 40 study tables, the two
-# with interval ends that disagreed with NUTS by more than 3.6 Monte Carlo errors were such (the rule was made after
-# looking at these tables).
-_LEAST_FALSE = 1.5
-_COMFORTABLE_K = 0.5  # the variance of the weights exists
+_COMFORTABLE_K = 0.3  # wanted of independent judges
+_MOST_ROUNDS = 4
+_AGAIN = 2  # times as many proposals in further rounds
 _MORE = 4  # times as many proposals in the second round
+_HALVINGS = 5
 _LEAST_TO_LEARN = 5  # effective draws per parameter that a second proposal is made from
 
 
@@ -48,30 +46,26 @@ def sample_weighted(
 ) -> Sample | Refused:
     """draws: proposals; least: how many must be effective; keep: see `evaluate`.
 
-    Where the weights of the first round will not do there is a second one, with more draws: from the same proposal
-    where too few of its draws are effective, from one that is made of the first round's draws where k is too large.
-    With independent judges k is wanted below 0.5 at first: the margins of their verdicts are known so well that the
-    posterior lies along a thin curved surface, which the second proposal follows.
+    Where the weights of the first round will not do, another one has more draws: from the same proposal where too few
+    are effective, from one that is made of the first round's draws where k is too large.
+
+    With independent judges every fit has a second round, and more where its weights are not nearly even: in the first
+    one's coordinates the posterior is a thin curved surface, whose far ends it may miss without k showing it.
     """
-    false = counts.powers[structure.fpr : structure.fpr + structure.judges]
-    if len(false) and float(false.min()) < _LEAST_FALSE:
-        return Refused("an independent judge was never known to say 1 where the truth is 0")
     at = laplace(structure, counts)
     if at is None:
         return Refused("no mode was found")
     proposal = proposal_at(at, structure, counts)
+    found = _draw(proposal, structure, counts, draws, rng, keep)
     if structure.judges:
-        found = _draw(proposal, structure, counts, draws, rng, keep)
-        if not (found.smoothed.pareto_k <= _COMFORTABLE_K and found.smoothed.kish >= least):
-            found = _from(found, structure, counts, draws, rng, keep)
-        if not _usable(found, least):
-            found = _from(found, structure, counts, _MORE * draws, rng, keep)
-    else:
-        found = _draw(proposal, structure, counts, draws, rng, keep)
-        if not found.smoothed.pareto_k <= MOST_K:
-            found = _from(found, structure, counts, _MORE * draws, rng, keep)
-        elif found.smoothed.kish < least:
-            found = _draw(proposal, structure, counts, _MORE * draws, rng, keep)
+        for number in range(_MOST_ROUNDS):
+            found = _from(found, structure, counts, draws if number == 0 else _AGAIN * draws, rng, keep)
+            if found.smoothed.pareto_k <= _COMFORTABLE_K and found.smoothed.kish >= least:
+                break
+    elif not found.smoothed.pareto_k <= MOST_K:
+        found = _from(found, structure, counts, _MORE * draws, rng, keep)
+    elif found.smoothed.kish < least:
+        found = _draw(proposal, structure, counts, _MORE * draws, rng, keep)
     if _usable(found, least):
         return found
     k = found.smoothed.pareto_k
@@ -87,11 +81,22 @@ def _usable(found: Sample, least: float) -> bool:
 def _from(
     first: Sample, structure: Structure, counts: Counts, draws: int, rng: np.random.Generator, keep: int | None
 ) -> Sample:
-    """A round whose proposal is made of another round's draws, where these are enough."""
-    if first.smoothed.kish < _LEAST_TO_LEARN * structure.parameters:
+    """A round whose proposal is made of another round's draws."""
+    weights = _tempered(first.smoothed.weights, _LEAST_TO_LEARN * structure.parameters)
+    if weights is None:
         return first
-    kernels = kernels_at(first.u, first.smoothed.weights, rng)
+    kernels = kernels_at(first.u, weights, structure, rng)
     return _draw(kernels, structure, counts, draws, rng, keep)
+
+
+def _tempered(weights: np.ndarray, least: float) -> np.ndarray | None:
+    """The weights to a power of at most 1, so that `least` draws are effective; None where no power of them will do."""
+    for _ in range(_HALVINGS):
+        if 1 / float(weights @ weights) >= least:
+            return weights
+        weights = np.sqrt(weights)
+        weights = weights / weights.sum()
+    return None
 
 
 def _draw(

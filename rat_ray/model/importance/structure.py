@@ -37,6 +37,7 @@ class Structure:
     rows, rows_n: (P + given, L) and (P + given, N), weights that an item of each pattern adds.
     known, known_n: (2 splits, L) and (2 splits, N), of an item that went the yes way of each split, then the no way.
     one, zero: (rates, L) exponents of each rate and of its complement, in the columns of the program.
+    judged: (2, I, states of all groups), where each independent judge's variable is 1, and 0.
     """
 
     parameters: int
@@ -54,6 +55,7 @@ class Structure:
     known_n: np.ndarray
     one: np.ndarray
     zero: np.ndarray
+    judged: np.ndarray
 
 
 class Counts(NamedTuple):
@@ -119,7 +121,25 @@ class Builder:
             known_n,
             self._rates.one,
             self._rates.zero,
+            self._judged(),
         )
+
+    def _judged(self) -> np.ndarray:
+        """Of the first side that a judge speaks on; everywhere where it never did."""
+        data, many = self._data, self._judges
+        found = np.zeros((2, many, _whole(data["S"])))
+        for j in range(many):
+            for side in range(_whole(data["B"])):
+                said = np.asarray(data["says_one"])[side] + np.asarray(data["says_zero"])[side]
+                told = said.reshape(6, _whole(data["C"]), said.shape[1]).any(axis=1)
+                own = np.asarray(data["side_state"])[side] - 1
+                one, zero = told[own, many + j], told[own, j]
+                if one.any() and zero.any():
+                    found[0, j], found[1, j] = one, zero
+                    break
+            else:
+                found[:, j] = 1
+        return np.tile(found, (1, 1, _whole(data["H"])))
 
     def _prior(self, known: np.ndarray, known_n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Betas of the prior's splits and of the rates."""

@@ -5,6 +5,7 @@ alpha are not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -66,7 +67,7 @@ def order_of(known: Known) -> Order | None:
     return (_A, *sorted(rest, key=lambda variable: -known.answered[variable]))
 
 
-def tree_by(values: np.ndarray, order: Order) -> Splits:
+def tree_by(values: np.ndarray, order: Sequence[int]) -> Splits:
     """values: (variables, leaves) of 0, 1, or -1 where undefined; splits in the order of the variables."""
     splits: list[tuple[np.ndarray, np.ndarray]] = []
     groups = [np.ones(values.shape[1], dtype=bool)]
