@@ -32,7 +32,8 @@ def print_study(allocation: pa.Table, screen: Console, quantity: str = "") -> No
         return
     config = rows[-1]["config"]  # the rows over all configurations are the last
     mine = [row for row in rows if row["config"] == config]
-    _say(screen, f"\n{shown} ({_where(mine[0])}), ± one Monte Carlo standard error")
+    base = allocation.column("base")[0].as_py()
+    _say(screen, f"\n{shown} ({_where(mine[0])}), base {base}, ± one Monte Carlo standard error")
     _say(screen, f"{'strategy':<14}{'budget':>8}{'spent':>9}  {'RMSE':<13}{'95 % width':<13}{'held':>6}{'fits':>9}")
     for row in mine:
         failed = f"{row['replicates']}" + (f"-{row['failed']}" if row["failed"] else "")
@@ -54,7 +55,8 @@ def print_reach(reached: pa.Table, screen: Console, quantity: str = "") -> None:
     strategies = list(dict.fromkeys(row["strategy"] for row in mine if row["strategy"] != against))
     if not strategies:
         return
-    _say(screen, f"\nCost for the width of {shown} that {against} has at a budget, as a multiple (- never)")
+    _say(screen, f"\nCost for the width of {shown} that {against} has at a budget, as a multiple")
+    _say(screen, "(- never within these budgets, <1.2 already at its smallest)")
     column = max(11, *(len(name) + 1 for name in strategies))
     most = max((_WIDTH - 14) // column, 1)
     for start in range(0, len(strategies), most):
