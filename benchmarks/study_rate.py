@@ -175,7 +175,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         with Memory() as memory:
             whole = study(allocation, configs, 2, _made(Path(scratch) / "whole"))
-        fewer = replace(unchecked, replicates=max(allocation.replicates // 10, 2))
+        fewer = replace(unchecked, replicates=max(allocation.replicates // 2, 2))
         two, one = (study(fewer, configs[:9], workers, _made(Path(scratch) / f"{workers}")) for workers in (2, 1))
     bare.append(loop(unchecked, configs[1], 1, 300))
     slow = {kind: loop(replace(unchecked, engine=kind), configs[0], 0, options.slow_fits) for kind in _by_nuts()}
