@@ -121,9 +121,7 @@ def test_a_part_whose_answer_was_lost_is_not_made_again(store: Store, tmp_path: 
 
 def study(store: Store, workers: int, range_rows: int) -> Stage:
     """Fits in replicates; those of `joint` have all labels, so that nothing but their seeds differs."""
-    allocated = AllocationSettings(
-        budgets=[10_000], strategies=["joint", "all_r"], replicates=3, samples=300, warmup=200
-    )
+    allocated = AllocationSettings(base=20, budgets=[10_000], strategies=["joint", "all_r"], replicates=3)
     listed = import_rows(store, "tasks", "tasks", tasks(allocated, CONFIG))
     annotated = import_rows(store, "annotations", "annotations", planted(60))
     resources = Resources(workers=workers, range_rows=range_rows)
